@@ -278,6 +278,20 @@ impl Awake {
     }
 }
 
+/// A time by the host's boot clock, in milliseconds since boot including suspends.
+///
+/// Leases use it: they run out while the lid is closed. Two values can be compared only within one boot of one host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct BootTime(pub u64);
+
+impl BootTime {
+    /// Returns the time `ms` milliseconds later.
+    pub fn plus_ms(self, ms: u64) -> BootTime {
+        BootTime(self.0.saturating_add(ms))
+    }
+}
+
 /// The current time by both clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Now {

@@ -21,6 +21,7 @@ pub mod effects;
 pub mod event;
 pub mod ids;
 pub mod job;
+pub mod life;
 pub mod limits;
 pub mod outcome;
 pub mod owner;

@@ -29,6 +29,7 @@ mod worker;
 
 use std::time::Duration;
 
+use lastword_core::life::MARGIN_MS;
 use lastword_core::limits::Limits;
 use lastword_core::{HostId, OwnerId};
 
@@ -55,6 +56,8 @@ pub struct Options {
     pub limits: Limits,
     /// How long its lease lasts. It is renewed at a third of that.
     pub lease_ms: u64,
+    /// How much longer than a lease its beat must stand still before another life is ended.
+    pub margin_ms: u64,
     /// How often it sweeps without a hint: hints get lost, clocks jump.
     pub sweep_ms: u64,
 }
@@ -68,6 +71,7 @@ impl Options {
             default_slots: None,
             limits: Limits::default(),
             lease_ms: 90_000,
+            margin_ms: MARGIN_MS,
             sweep_ms: 30_000,
         }
     }

@@ -76,7 +76,7 @@ fn log(trouble: &Trouble) {
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    use lastword_core::{Awake, Now, Timestamp};
+    use lastword_core::{Awake, BootTime, Now, Timestamp};
 
     use super::*;
 
@@ -87,6 +87,10 @@ mod tests {
         fn now(&self) -> Now {
             let at = self.0.fetch_add(1, Ordering::Relaxed);
             Now { wall: Timestamp(at), awake: Awake(at) }
+        }
+
+        fn since_boot(&self) -> BootTime {
+            BootTime(0)
         }
 
         fn random(&self, _: &mut [u8]) -> std::io::Result<()> {

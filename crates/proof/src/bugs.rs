@@ -69,7 +69,7 @@ const MUST: &[(&str, Must)] = &[
     ])),
     ("take-over-live", Must::Cases(&[
         "c34_a_job_of_a_live_owner_is_not_taken_over",
-        "a_takeover_waits_for_its_margin",
+        "c102_a_life_is_ended_only_at_the_beat_that_was_seen",
     ])),
     ("ended-not-absorbing", Must::Cases(&[
         "c23_a_second_last_word_is_refused",
@@ -78,6 +78,7 @@ const MUST: &[(&str, Must)] = &[
     ])),
     ("remembered-slots", Must::Cases(&["a_stored_group_binds_every_claim"])),
     ("pause-ignored", Must::Cases(&["a_stored_group_binds_every_claim"])),
+    ("ended-at-any-beat", Must::Cases(&["c102_a_life_is_ended_only_at_the_beat_that_was_seen"])),
     ("foreign-repeat", Must::Cases(&["a_repeat_under_another_instance_is_refused"])),
     ("budget-ignored", Must::Cases(&["a_budget_that_is_used_up_closes_its_group_for_the_day"])),
     ("slot-miscounted", Must::Cases(&["a_stored_group_binds_every_claim"])),
@@ -85,6 +86,7 @@ const MUST: &[(&str, Must)] = &[
     ("ack-before-sync", Must::Simulation),
     ("torn-accepted", Must::Simulation),
     ("new-life-ends-trees", Must::Simulation),
+    ("margin-zero", Must::Simulation),
     ("retry-after-cancel", Must::Simulation),
     ("last-word-before-empty", Must::Simulation),
     ("append-twice", Must::Cuts),

@@ -7,6 +7,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use lastword_core::decide::claim::Claimant;
+use lastword_core::life::Place;
 use lastword_core::{Append, Fact, HostId, Job, JobId, OwnerId, Timestamp};
 use lastword_store::sqlite::Sqlite;
 use lastword_store::{Claim, Claimed, Journal, Renew, Source};
@@ -37,7 +38,12 @@ pub async fn main(words: &[&str]) -> Result<(), Box<dyn Error>> {
 pub async fn make(folder: &Path, count: u64) -> Result<(), Box<dyn Error>> {
     let journal = Sqlite::open(folder)?;
     let owner = OwnerId("history".into());
-    let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 1 << 40, now: BEGIN };
+    let renew = Renew {
+        owner: owner.clone(),
+        place: Place::new("here", "boot"),
+        incarnation: None,
+        lease_ms: 1 << 40,
+    };
     let incarnation = journal.renew(renew).await?.incarnation;
     let by = Claimant { owner: owner.clone(), incarnation, host: HostId("here".into()), boot: None };
     for first in (0..count).step_by(AT_ONCE as usize) {
@@ -63,9 +69,7 @@ pub async fn make(folder: &Path, count: u64) -> Result<(), Box<dyn Error>> {
             lived?;
         }
     }
-    // The lease ends here, so the next owner need not wait.
-    let leave = Renew { owner, incarnation: Some(incarnation), lease_ms: 0, now: BEGIN };
-    journal.renew(leave).await?;
+    journal.end_life(incarnation, 0).await?;
     Ok(())
 }
 

@@ -1,6 +1,7 @@
 //! Every backend answers random operations like the journal in memory, and one that does not is found.
 
 use lastword_core::budget::{Budget, Day, Spent};
+use lastword_core::life::Life;
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
@@ -99,6 +100,18 @@ impl Journal for Faulty {
             renewed.news.clear();
         }
         Ok(renewed)
+    }
+
+    async fn lives(&self) -> Result<Vec<Life>> {
+        self.0.lives().await
+    }
+
+    async fn end_life(&self, life: Incarnation, beat: u64) -> Result<bool> {
+        self.0.end_life(life, beat).await
+    }
+
+    fn is_shared(&self) -> bool {
+        self.0.is_shared()
     }
 
     async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {

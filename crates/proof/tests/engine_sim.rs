@@ -19,7 +19,7 @@ fn every_schedule_is_clean_and_a_seed_decides_everything() {
 /// A job's owner dies while its tree lives on, and the other host has an engine that looks for jobs without an owner.
 #[test]
 fn with_two_hosts_on_one_journal_an_owner_dies_while_its_tree_lives() {
-    let found = (1..100).map(|seed| run(seed, true).lines).find(|lines| {
+    let found = (1..400).map(|seed| run(seed, true).lines).find(|lines| {
         let at = |what: &str| lines.iter().position(|line| line.contains(what));
         let (Some(lives), Some(other)) = (at("lives on h0"), at("the engine of h1 is ready")) else {
             return false;

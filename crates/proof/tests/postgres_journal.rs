@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
+use lastword_core::life::Place;
 use lastword_core::{Append, HostId, Job, JobId, OwnerId, Timestamp};
 use lastword_proof::jobs;
 use lastword_proof::late_commit::{feed, read_around};
@@ -42,7 +43,12 @@ async fn aside(url: &str) -> Client {
 
 async fn register(journal: &Postgres, owner: &str) -> Claimant {
     let owner = OwnerId(owner.into());
-    let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: LEASE_MS, now: jobs::NOW };
+    let renew = Renew {
+        owner: owner.clone(),
+        place: Place::new("here", "boot"),
+        incarnation: None,
+        lease_ms: LEASE_MS,
+    };
     let incarnation = journal.renew(renew).await.expect("anyone may register").incarnation;
     Claimant { owner, incarnation, host: HostId("here".into()), boot: None }
 }
@@ -126,16 +132,16 @@ async fn c34_a_restored_database_honours_nothing_given_before() {
         assert_eq!(restored.append(append).await, Err(Error::Fenced { job: job.id }));
         let renew = Renew {
             owner: by.owner.clone(),
+            place: Place::new("here", "boot"),
             incarnation: Some(by.incarnation),
             lease_ms: LEASE_MS,
-            now: jobs::NOW,
         };
         assert_eq!(restored.renew(renew).await, Err(Error::Lapsed { owner: by.owner.clone() }));
         let told = restored.read(next, 1).await;
         assert!(matches!(told, Err(Error::Corrupt(_))), "{told:?}");
         let bob = register(&restored, "bob").await;
         assert_ne!(bob.incarnation.instance, by.incarnation.instance);
-        let from = Source::Expired { margin_ms: LEASE_MS };
+        let from = Source::Expired;
         let taken =
             restored.claim(Claim { by: bob, from, at_most: 1, now: jobs::NOW }).await.expect("bob is alive");
         assert_eq!(taken.first().map(|claimed| claimed.job), Some(job.id));
@@ -366,10 +372,10 @@ async fn a_server_that_refuses_a_statement_is_named_and_nothing_is_called_damage
         create function refuse() returns trigger language plpgsql as $$ begin
             raise exception 'functions must be immutable here' using errcode = '0A000';
         end $$;
-        create trigger refuse before insert on owners for each row execute function refuse()";
+        create trigger refuse before insert on lives for each row execute function refuse()";
     aside(url).await.batch_execute(refuse).await.expect("it runs");
     let owner = OwnerId("ann".into());
-    let renew = Renew { owner, incarnation: None, lease_ms: LEASE_MS, now: jobs::NOW };
+    let renew = Renew { owner, place: Place::new("here", "boot"), incarnation: None, lease_ms: LEASE_MS };
     let begin = std::time::Instant::now();
     match journal.renew(renew).await {
         Err(Error::Unavailable(text)) => assert!(text.contains("needs PostgreSQL itself"), "{text}"),

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
+use lastword_core::life::Place;
 use lastword_core::{Append, Fence, HostId, Job, OwnerId};
 use lastword_proof::jobs;
 use lastword_proof::pg::{self, Server, Settings, Shared};
@@ -53,7 +54,12 @@ async fn submit(journal: &Postgres, n: u64) -> lastword_store::Result<Job> {
 
 async fn register(journal: &Postgres, owner: &str) -> lastword_store::Result<Claimant> {
     let owner = OwnerId(owner.into());
-    let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: LEASE_MS, now: jobs::NOW };
+    let renew = Renew {
+        owner: owner.clone(),
+        place: Place::new("here", "boot"),
+        incarnation: None,
+        lease_ms: LEASE_MS,
+    };
     let incarnation = journal.renew(renew).await?.incarnation;
     Ok(Claimant { owner, incarnation, host: HostId("here".into()), boot: None })
 }
@@ -96,9 +102,9 @@ impl Life {
         let Life { journal, by, .. } = self;
         let renew = Renew {
             owner: by.owner.clone(),
+            place: Place::new("here", "boot"),
             incarnation: Some(by.incarnation),
             lease_ms: LEASE_MS,
-            now: jobs::NOW,
         };
         let claim = |from| Claim { by: by.clone(), from, at_most: 9, now: jobs::NOW.plus_ms(1 << 30) };
         let ready = claim(Source::Ready { group: "q".to_owned(), slots: None });
@@ -113,7 +119,7 @@ impl Life {
             ("cancel", journal.append(cancel).await.map(drop)),
             ("a fact of the holder", journal.append(fenced).await.map(drop)),
             ("claim", journal.claim(ready).await.map(drop)),
-            ("take over", journal.claim(claim(Source::Expired { margin_ms: 0 })).await.map(drop)),
+            ("take over", journal.claim(claim(Source::Expired)).await.map(drop)),
             ("renew", journal.renew(renew).await.map(drop)),
             ("register", register(journal, "bob").await.map(drop)),
             ("mark as seen", journal.mark_seen(self.ended.id, jobs::NOW).await),

@@ -115,9 +115,10 @@ impl From<store::Error> for Failure {
                 Problem { retryable: true, ..Problem::new(Code::Conflict, detail) }.about(job).into()
             }
             store::Error::Fenced { job } => Problem::new(Code::Held, detail).about(job).into(),
-            store::Error::Lapsed { .. } | store::Error::Unavailable(_) | store::Error::Newer { .. } => {
-                Problem::new(Code::Unavailable, detail).into()
-            }
+            store::Error::Lapsed { .. }
+            | store::Error::Taken { .. }
+            | store::Error::Unavailable(_)
+            | store::Error::Newer { .. } => Problem::new(Code::Unavailable, detail).into(),
             store::Error::Corrupt(_) => Problem::new(Code::Corrupt, detail).into(),
         }
     }

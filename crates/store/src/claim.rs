@@ -2,32 +2,22 @@
 //!
 //! A journal finds candidates in its own way (a scan, an index, locked rows) and stores what was taken. Which owner may claim, how
 //! many jobs, from which holders, and what a claim writes is said here; whether a job may change hands is decided by `core`. PostgreSQL
-//! compares leases and conversations in SQL, because other transactions do so at the same time; the conformance suite and the
+//! compares lives and conversations in SQL, because other transactions do so at the same time; the conformance suite and the
 //! differential run hold it to the same rule.
 
 use lastword_core::budget::Spent;
 use lastword_core::decide::claim::{Lease, decide};
-use lastword_core::{Append, AppendId, Event, Fact, Fence, Incarnation, Job, JobId, Timestamp};
+use lastword_core::{Append, AppendId, Event, Fact, Fence, Incarnation, Job, JobId};
 
 use crate::{Claim, Claimed, Error, Group, Result};
 
 /// The number of a claim's append under its own fence; an owner counts its own appends from zero.
 const CLAIM_APPEND: u32 = u32::MAX;
 
-/// What is stored of an owner.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Registered {
-    /// Its present incarnation.
-    pub(crate) incarnation: Incarnation,
-    /// The end of its lease.
-    pub(crate) until: Timestamp,
-}
-
-/// Refuses an owner that is not registered under its incarnation, or whose lease is over.
-pub(crate) fn check_owner(claim: &Claim, registered: Option<Registered>, instance: u64) -> Result<()> {
+/// Refuses an owner that is not registered under its incarnation: `present` is its newest life that is not over.
+pub(crate) fn check_owner(claim: &Claim, present: Option<Incarnation>, instance: u64) -> Result<()> {
     let incarnation = claim.by.incarnation;
-    let runs = |owner: Registered| owner.incarnation == incarnation && owner.until > claim.now;
-    match registered.is_some_and(runs) && incarnation.instance == instance {
+    match present == Some(incarnation) && incarnation.instance == instance {
         true => Ok(()),
         false => Err(Error::Lapsed { owner: claim.by.owner.clone() }),
     }
@@ -48,19 +38,12 @@ pub(crate) fn room(claim: &Claim, slots: Option<u32>, held: u32) -> usize {
     slots.map_or(claim.at_most, |slots| slots.saturating_sub(held).min(claim.at_most)) as usize
 }
 
-/// Returns what is known of a holder's lease, from what is stored of its owner.
-pub(crate) fn lease(
-    holder: Incarnation,
-    registered: Option<Registered>,
-    margin_ms: u64,
-    now: Timestamp,
-) -> Lease {
-    match registered {
-        // A later incarnation has a later lease, so the end of that is the end of all before it.
-        Some(owner) if owner.until.plus_ms(margin_ms) <= now => Lease::Over,
-        Some(owner) if owner.incarnation != holder => Lease::Replaced,
-        Some(_) => Lease::Live,
-        None => Lease::Over,
+/// Returns what is known of a holder's life: whether it is stored, and which life of its owner is the newest.
+pub(crate) fn lease(holder: Incarnation, is_stored: bool, present: Option<Incarnation>) -> Lease {
+    match is_stored {
+        false => Lease::Over,
+        true if present != Some(holder) => Lease::Replaced,
+        true => Lease::Live,
     }
 }
 

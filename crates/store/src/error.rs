@@ -19,10 +19,17 @@ pub enum Error {
         /// Which job.
         job: JobId,
     },
-    /// The lease is over, a later incarnation of the owner has registered, or the database was replaced: renew or register before the next
-    /// claim.
-    #[error("the lease of {owner} is over: renew it or register again before taking jobs")]
+    /// The life of the owner is over, a later one has registered, or the database was replaced: register again.
+    #[error("the lease of {owner} is over: it must register again before it takes jobs")]
     Lapsed {
+        /// Which owner.
+        owner: OwnerId,
+    },
+    /// The owner's life at another place is not over: its trees may be alive there. Wait until it is, or use another name.
+    #[error(
+        "{owner} runs on another host, or in another boot of this one: it can start here once its lease there is over"
+    )]
+    Taken {
         /// Which owner.
         owner: OwnerId,
     },

@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use lastword_core::decide::claim::Claimant;
+use lastword_core::life::{Life, Place};
 use lastword_core::{Append, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
 
 use crate::hints::Hints;
@@ -35,8 +36,18 @@ pub trait Journal: Clone + Send + Sync + 'static {
         }
     }
 
-    /// Registers an owner, or extends its lease, and returns which of its jobs have news.
+    /// Registers an owner, or renews the lease of its life, and returns which of its jobs have news.
     fn renew(&self, renew: Renew) -> impl Future<Output = Result<Renewed>> + Send;
+
+    /// Returns the lives that are not over.
+    fn lives(&self) -> impl Future<Output = Result<Vec<Life>>> + Send;
+
+    /// Ends a life if `beat` is still its beat, and reports whether it did. A life that is over cannot renew, and its jobs can be taken over
+    /// from anywhere. Whoever has seen the beat stand still for long enough may call it, and the owner itself once it holds nothing.
+    fn end_life(&self, life: Incarnation, beat: u64) -> impl Future<Output = Result<bool>> + Send;
+
+    /// Reports whether processes on several hosts may use the journal at once.
+    fn is_shared(&self) -> bool;
 
     /// Returns at most `limit` jobs that an incarnation holds, oldest id first, after `after`. An owner asks when the answer to a claim was
     /// lost.
@@ -105,13 +116,9 @@ pub enum Source {
         /// How many jobs of a group that is not stored may be held at once, by any owner; `None` is no bound.
         slots: Option<u32>,
     },
-    /// Jobs whose holder's lease is over: it ran out, a later incarnation of that owner has registered, or another instance of
-    /// the database granted it. A job with a tree on another host waits until the lease of the later incarnation has run out too, because the
-    /// keeper there counts time, not incarnations.
-    Expired {
-        /// How long after its end a lease still protects.
-        margin_ms: u64,
-    },
+    /// Jobs whose holder's life is over, or was replaced by a later one of the same owner, or is of another instance of the database. A
+    /// job whose tree may be alive elsewhere waits until the replaced life is over too, because the keeper there counts time, not lives.
+    Expired,
 }
 
 /// A job that was taken.
@@ -130,19 +137,21 @@ pub struct Claimed {
 pub struct Renew {
     /// The owner.
     pub owner: OwnerId,
-    /// Its incarnation; `None` registers a new one, which replaces the one before.
+    /// Where it runs. In a shared journal an owner has one place, until its life there is over.
+    pub place: Place,
+    /// Its life; `None` registers a new one, which replaces the one before.
     pub incarnation: Option<Incarnation>,
-    /// How long the lease lasts from now on. Zero ends it at once.
+    /// How long the lease lasts, for those who watch the beat. The caller counts it from before the call.
     pub lease_ms: u64,
-    /// The caller's wall clock. A journal with a clock of its own uses that one.
-    pub now: Timestamp,
 }
 
 /// The answer to a renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewed {
-    /// The incarnation that holds the lease.
+    /// The life that holds the lease.
     pub incarnation: Incarnation,
+    /// Its beat.
+    pub beat: u64,
     /// Held jobs that another writer changed since the holder last wrote: requests wait there.
     pub news: Vec<JobId>,
 }

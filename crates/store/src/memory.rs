@@ -14,12 +14,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lastword_core::budget::{Day, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
+use lastword_core::life::Life;
 use lastword_core::spec::Conversation;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, AppendId, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
 
 use crate::admit::{Standing, Verdict, admit};
-use crate::claim::{Haul, Registered, Taken, check_owner, lease, leaves_news, may_drive, room, slots, take};
+use crate::claim::{Haul, Taken, check_owner, lease, leaves_news, may_drive, room, slots, take};
 use crate::hints::{Bell, Hints};
 use crate::waits::WaitChange;
 use crate::{
@@ -31,7 +32,10 @@ use crate::{
 pub struct Ledger {
     instance: u64,
     jobs: BTreeMap<JobId, Entry>,
-    owners: BTreeMap<OwnerId, Owner>,
+    /// Whether hosts share it.
+    shared: bool,
+    /// Lives that are not over.
+    lives: BTreeMap<Incarnation, Life>,
     conversations: BTreeMap<Conversation, JobId>,
     /// Each job that is waited for, with one that waits for it.
     dependencies: BTreeSet<(JobId, JobId)>,
@@ -55,24 +59,15 @@ struct Entry {
     events: Vec<(AppendId, Event)>,
 }
 
-/// An owner's registration.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Owner {
-    /// Its name.
-    pub owner: OwnerId,
-    /// Its present incarnation.
-    pub incarnation: Incarnation,
-    /// The end of its lease.
-    pub until: Timestamp,
-}
-
 /// One thing to be written. Applying a record cannot fail: it was checked before.
 #[derive(Clone, Debug)]
 pub enum Record {
     /// An append that was accepted.
     Append(Box<Append>),
     /// A registration or a renewal.
-    Owner(Owner),
+    Life(Life),
+    /// The end of a life.
+    LifeOver(Incarnation),
 }
 
 impl Ledger {
@@ -81,13 +76,26 @@ impl Ledger {
         Ledger { instance, ..Ledger::default() }
     }
 
+    /// Returns an empty ledger that several hosts use.
+    pub fn shared(instance: u64) -> Ledger {
+        Ledger { shared: true, ..Ledger::new(instance) }
+    }
+
     /// Writes one record.
     pub fn apply(&mut self, record: &Record) {
         match record {
             Record::Append(append) => self.apply_append(append),
-            Record::Owner(owner) => {
-                self.incarnations = self.incarnations.max(owner.incarnation.number);
-                self.owners.insert(owner.owner.clone(), owner.clone());
+            Record::Life(life) => {
+                self.incarnations = self.incarnations.max(life.incarnation.number);
+                if !self.shared {
+                    self.lives.retain(|_, other| {
+                        other.place.host != life.place.host || other.place.boot == life.place.boot
+                    });
+                }
+                self.lives.insert(life.incarnation, life.clone());
+            }
+            Record::LifeOver(life) => {
+                self.lives.remove(life);
             }
         }
     }
@@ -165,7 +173,7 @@ impl Ledger {
 
     /// Decides a claim: what was taken, and the records that make it so.
     pub fn claim(&self, claim: &Claim) -> Result<(Vec<Claimed>, Vec<Record>)> {
-        check_owner(claim, self.registered(&claim.by.owner), self.instance)?;
+        check_owner(claim, self.present(&claim.by.owner), self.instance)?;
         let (candidates, room) = match &claim.from {
             Source::Ready { group, slots: unset } => {
                 let held = |row: &&Row| row.group == *group && row.holder.is_some();
@@ -174,7 +182,7 @@ impl Ledger {
                 let slots = slots(self.groups.get(group), *unset, &spent);
                 (self.ready(group, claim.now), room(claim, slots, held))
             }
-            Source::Expired { margin_ms } => (self.expired(claim.now, *margin_ms), room(claim, None, 0)),
+            Source::Expired => (self.expired(), room(claim, None, 0)),
         };
         let mut haul = Haul::new();
         // Conversations that this claim takes.
@@ -200,9 +208,10 @@ impl Ledger {
             .unzip())
     }
 
-    fn registered(&self, owner: &OwnerId) -> Option<Registered> {
-        let owner = self.owners.get(owner)?;
-        Some(Registered { incarnation: owner.incarnation, until: owner.until })
+    /// Returns the newest life of an owner.
+    fn present(&self, owner: &OwnerId) -> Option<Incarnation> {
+        let of_owner = self.lives.values().filter(|life| life.owner == *owner);
+        of_owner.map(|life| life.incarnation).filter(|life| life.instance == self.instance).max()
     }
 
     fn ready(&self, group: &str, now: Timestamp) -> Vec<(&Row, Lease)> {
@@ -215,9 +224,12 @@ impl Ledger {
         rows.into_iter().map(|row| (row, Lease::Live)).collect()
     }
 
-    fn expired(&self, now: Timestamp, margin_ms: u64) -> Vec<(&Row, Lease)> {
-        let lease_of =
-            |holder: &Fence| lease(holder.incarnation, self.registered(&holder.owner), margin_ms, now);
+    fn expired(&self) -> Vec<(&Row, Lease)> {
+        let lease_of = |holder: &Fence| {
+            let life = holder.incarnation;
+            let is_stored = self.lives.contains_key(&life) && life.instance == self.instance;
+            lease(life, is_stored, self.present(&holder.owner))
+        };
         let rows = self.jobs.values().map(|entry| &entry.row);
         let held = rows.filter_map(|row| Some((row, lease_of(row.holder.as_ref()?))));
         held.filter(|(_, lease)| *lease != Lease::Live).collect()
@@ -225,19 +237,37 @@ impl Ledger {
 
     /// Decides a renewal or a registration.
     pub fn renew(&self, renew: &Renew) -> Result<(Renewed, Record)> {
-        let known = self.owners.get(&renew.owner).map(|owner| owner.incarnation);
-        let incarnation = match renew.incarnation {
-            None => Incarnation { instance: self.instance, number: self.incarnations + 1 },
-            Some(given) if known == Some(given) && given.instance == self.instance => given,
-            Some(_) => return Err(Error::Lapsed { owner: renew.owner.clone() }),
+        let owner = renew.owner.clone();
+        let (incarnation, beat) = match renew.incarnation {
+            None => {
+                let is_elsewhere = |life: &Life| life.owner == owner && life.place != renew.place;
+                if self.shared && self.lives().iter().any(is_elsewhere) {
+                    return Err(Error::Taken { owner });
+                }
+                (Incarnation { instance: self.instance, number: self.incarnations + 1 }, 0)
+            }
+            Some(given) if self.present(&owner) == Some(given) => (given, self.lives[&given].beat + 1),
+            Some(_) => return Err(Error::Lapsed { owner }),
         };
-        let until = renew.now.plus_ms(renew.lease_ms);
         let news = self.jobs.values().filter(|entry| {
             entry.news && entry.row.holder.as_ref().is_some_and(|holder| holder.incarnation == incarnation)
         });
         let news = news.map(|entry| entry.row.job).collect();
-        let owner = Owner { owner: renew.owner.clone(), incarnation, until };
-        Ok((Renewed { incarnation, news }, Record::Owner(owner)))
+        let (place, lease_ms) = (renew.place.clone(), renew.lease_ms);
+        let life = Life { owner, incarnation, place, beat, lease_ms };
+        Ok((Renewed { incarnation, beat, news }, Record::Life(life)))
+    }
+
+    /// Returns the lives that are not over.
+    pub fn lives(&self) -> Vec<Life> {
+        let lives = self.lives.values().filter(|life| life.incarnation.instance == self.instance);
+        lives.cloned().collect()
+    }
+
+    /// Decides the end of a life; none if its beat is another one.
+    pub fn end_life(&self, life: Incarnation, beat: u64) -> Option<Record> {
+        let stands = self.lives.get(&life).is_some_and(|life| life.beat == beat);
+        stands.then_some(Record::LifeOver(life))
     }
 
     /// Returns the jobs that an incarnation holds.
@@ -284,6 +314,13 @@ impl Memory {
         Memory(Arc::new(Shared { ledger: Mutex::new(Ledger::new(instance)), bell: Bell::default() }))
     }
 
+    /// Returns an empty store that several hosts use.
+    pub fn shared(instance: u64) -> Memory {
+        let memory = Memory::new(instance);
+        memory.ledger().shared = true;
+        memory
+    }
+
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
         // Ignores poison: applying a record cannot panic half-way.
         self.0.ledger.lock().unwrap_or_else(PoisonError::into_inner)
@@ -320,6 +357,21 @@ impl Journal for Memory {
         let (renewed, record) = ledger.renew(&renew)?;
         ledger.apply(&record);
         Ok(renewed)
+    }
+
+    async fn lives(&self) -> Result<Vec<Life>> {
+        Ok(self.ledger().lives())
+    }
+
+    async fn end_life(&self, life: Incarnation, beat: u64) -> Result<bool> {
+        let mut ledger = self.ledger();
+        let record = ledger.end_life(life, beat);
+        self.write(&mut ledger, &record);
+        Ok(record.is_some())
+    }
+
+    fn is_shared(&self) -> bool {
+        self.ledger().shared
     }
 
     async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {

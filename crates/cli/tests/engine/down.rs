@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::job::Phase;
+use lastword_core::life::Place;
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::spec::{RetryPolicy, Spec};
@@ -78,7 +79,12 @@ async fn a_shutdown_can_still_be_changed_to_cancel_jobs() {
 async fn intend(bench: &Bench, id: JobId, boot: &str) {
     let (owner, host) = (OwnerId(Arc::from("daemon")), HostId(Arc::from("here")));
     let now = Now { wall: Timestamp(clock::wall_ms()), awake: Awake(clock::awake_ms()) };
-    let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 60_000, now: now.wall };
+    let renew = Renew {
+        owner: owner.clone(),
+        place: Place::new("here", "boot"),
+        incarnation: None,
+        lease_ms: 60_000,
+    };
     let incarnation = bench.journal.renew(renew).await.unwrap().incarnation;
     let by = Claimant { owner, incarnation, host: host.clone(), boot: None };
     let from = Source::Ready { group: "default".to_owned(), slots: None };

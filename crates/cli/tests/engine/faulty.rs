@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lastword_core::budget::{Day, Spent};
+use lastword_core::life::Life;
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
@@ -117,6 +118,18 @@ impl Journal for Faulty {
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
         let _one = self.renewals.acquire().await.map_err(|_| unavailable())?;
         self.reach()?.renew(renew).await
+    }
+
+    async fn lives(&self) -> Result<Vec<Life>> {
+        self.reach()?.lives().await
+    }
+
+    async fn end_life(&self, life: Incarnation, beat: u64) -> Result<bool> {
+        self.reach()?.end_life(life, beat).await
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 
     async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {

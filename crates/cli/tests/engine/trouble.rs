@@ -4,6 +4,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use lastword_core::decide::claim::Claimant;
+use lastword_core::life::Place;
 use lastword_core::limits::Limits;
 use lastword_core::outcome::{Clock, Outcome};
 use lastword_core::spec::Spec;
@@ -88,10 +89,15 @@ async fn c35_a_late_report_is_recorded_and_changes_nothing() {
     // Another owner claims the job. The engine here is not notified, and finds out when it reports.
     let now = engine.desk().now().wall;
     let owner = OwnerId("daemon".into());
-    let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 60_000, now };
+    let renew = Renew {
+        owner: owner.clone(),
+        place: Place::new("here", "boot"),
+        incarnation: None,
+        lease_ms: 60_000,
+    };
     let incarnation = bench.journal.renew(renew).await.unwrap().incarnation;
     let by = Claimant { owner, incarnation, host: HostId("here".into()), boot: None };
-    let claim = Claim { by, from: Source::Expired { margin_ms: 0 }, at_most: 1, now };
+    let claim = Claim { by, from: Source::Expired, at_most: 1, now };
     assert_eq!(bench.journal.claim(claim).await.unwrap().len(), 1);
     std::fs::write(bench.cwd().join("go"), "").unwrap();
     crate::common::until("it has ended", || (!leader.is_alive()).then_some(()));

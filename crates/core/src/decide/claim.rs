@@ -22,15 +22,14 @@ pub struct Claimant {
     pub boot: Option<Arc<str>>,
 }
 
-/// What the journal knows about the holder's lease.
+/// What the journal knows about the holder's life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lease {
-    /// It has not run out.
+    /// It is the present life of its owner, and not over.
     Live,
-    /// A later incarnation of the owner has registered, but the lease may not have run out yet. Writes under it are refused; its
-    /// keepers may still hold trees.
+    /// A later life of the owner has registered, but this one may not be over yet: its keepers may still hold trees.
     Replaced,
-    /// It ran out, margin included: its keepers have ended their trees by now.
+    /// It was ended: its keepers have ended their trees by then.
     Over,
 }
 
@@ -41,8 +40,8 @@ pub fn decide(job: &Job, claimant: &Claimant, lease: Lease, now: Timestamp) -> D
         _ if job.is_ended() => Err(Refusal::Ended(job.id)),
         _ if job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
         Some(holder) if lease == Lease::Live => Err(Refusal::Held(job.id, holder.fence.owner.clone())),
-        // Only time proves a tree on another host dead, not a new incarnation of its owner.
-        Some(holder) if lease == Lease::Replaced && take_over::is_elsewhere(job, &claimant.host) => {
+        // Only time proves a tree elsewhere dead, not a new incarnation of its owner.
+        Some(holder) if lease == Lease::Replaced && take_over::may_live_elsewhere(job, claimant) => {
             Err(Refusal::Held(job.id, holder.fence.owner.clone()))
         }
         Some(_) => {

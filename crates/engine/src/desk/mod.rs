@@ -21,7 +21,7 @@ mod waits;
 use std::sync::Arc;
 
 use lastword_core::limits::Limits;
-use lastword_core::{Job, Now};
+use lastword_core::{BootTime, Job, Now};
 use tokio::sync::broadcast;
 
 use crate::agenda::Agenda;
@@ -73,6 +73,11 @@ impl<J> Desk<J> {
     /// Returns the present, by the clocks of the host.
     pub fn now(&self) -> Now {
         self.clock.now()
+    }
+
+    /// Returns the time since this boot of the host, including suspends.
+    pub(crate) fn since_boot(&self) -> BootTime {
+        self.clock.since_boot()
     }
 
     /// Returns the journal, for direct reads.

@@ -9,7 +9,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use lastword_core::{AttemptNo, Awake, JobId, Now, Timestamp};
+use lastword_core::{AttemptNo, Awake, BootTime, JobId, Now, Timestamp};
 use lastword_git::Worktrees;
 use lastword_proc::{self as proc, Error, Finding, Keep, Launch, Nursery, clock};
 use tokio::sync::Semaphore;
@@ -149,6 +149,10 @@ impl LocalHost {
 impl Clock for LocalHost {
     fn now(&self) -> Now {
         now()
+    }
+
+    fn since_boot(&self) -> BootTime {
+        BootTime(clock::boot_ms())
     }
 
     fn random(&self, bytes: &mut [u8]) -> io::Result<()> {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use lastword_core::effects::Effect;
-use lastword_core::{AttemptNo, Epoch, Job, JobId, Now};
+use lastword_core::{AttemptNo, BootTime, Epoch, Job, JobId, Now};
 use lastword_proc::Recording;
 
 use crate::mailbox::Reports;
@@ -37,6 +37,9 @@ pub struct Order {
 pub trait Clock: Send + Sync + 'static {
     /// Returns the present.
     fn now(&self) -> Now;
+
+    /// Returns the time since this boot, including suspends: leases are counted by it.
+    fn since_boot(&self) -> BootTime;
 
     /// Fills in random bytes; appends and jobs are named by them.
     fn random(&self, bytes: &mut [u8]) -> io::Result<()>;

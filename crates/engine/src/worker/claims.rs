@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use lastword_core::decide::claim::Claimant;
-use lastword_core::{Append, Job, JobId, Seq};
-use lastword_store::{Claim, Claimed, Error, Renew, Source, Store};
+use lastword_core::life::{Place, deadline};
+use lastword_core::{Append, Incarnation, Job, JobId, Seq};
+use lastword_store::{Claim, Claimed, Error, Renew, Renewed, Source, Store};
 
-use super::Worker;
 use super::job_task::{JobTask, Pass};
+use super::{Present, Worker};
 use crate::lock::lock;
 
 /// Jobs per claim; the next claim follows at once.
@@ -35,7 +36,7 @@ impl<J: Store> Worker<J> {
 
     /// Claims every job whose holder is gone, and starts it. Each task holds a `pass`.
     pub(super) async fn take_over(self: &Arc<Self>, pass: &Pass) -> Result<(), Error> {
-        while self.claim(Source::Expired { margin_ms: 0 }, Some(pass)).await? > 0 {}
+        while self.claim(Source::Expired, Some(pass)).await? > 0 {}
         Ok(())
     }
 
@@ -65,23 +66,15 @@ impl<J: Store> Worker<J> {
     async fn claim(self: &Arc<Self>, from: Source, pass: Option<&Pass>) -> Result<usize, Error> {
         let _claims = self.claims.read().await;
         let Some(claim) = self.claim_of(from) else { return Ok(0) };
-        let taken = match self.desk.journal.claim(claim.clone()).await {
-            // The clock jumped over the end of the lease, or the machine slept, and no other life has registered.
-            Err(Error::Lapsed { .. }) => {
-                self.renew(Some(&claim.by)).await?;
-                self.desk.journal.claim(Claim { now: self.desk.now().wall, ..claim }).await
-            }
-            other => other,
-        };
-        let taken = taken.inspect_err(|error| self.claim_failed(error))?;
+        let taken = self.desk.journal.claim(claim).await.inspect_err(|error| self.claim_failed(error))?;
         let count = taken.len();
         self.start_all(taken, pass);
         Ok(count)
     }
 
-    /// Returns a claim of this life; none before it is registered, and none during a shutdown.
+    /// Returns a claim of this life; none before it is registered or after its lease has run out, and none during a shutdown.
     fn claim_of(&self, from: Source) -> Option<Claim> {
-        let by = self.life().filter(|_| !self.is_going_down())?;
+        let by = self.life().filter(|_| !self.is_going_down() && !self.has_run_out())?;
         Some(Claim { by, from, at_most: CLAIM_MAX, now: self.desk.now().wall })
     }
 
@@ -99,24 +92,20 @@ impl<J: Store> Worker<J> {
         }
     }
 
-    /// Extends the lease of this life, or registers a new one.
-    pub(super) async fn renew(&self, life: Option<&Claimant>) -> Result<Claimant, Error> {
-        let renew = Renew {
-            owner: self.options.owner.clone(),
-            incarnation: life.map(|claimant| claimant.incarnation),
-            lease_ms: self.options.lease_ms,
-            now: self.desk.now().wall,
-        };
-        let renewed = self.desk.journal.renew(renew).await?;
-        for job in &renewed.news {
-            self.desk.agenda.tasks.nudge(*job);
+    /// Renews the lease of a life, or registers a new one, which is the present one from then on.
+    pub(super) async fn renew(&self, life: Option<Incarnation>) -> Result<(), Error> {
+        let (owner, lease_ms) = (self.options.owner.clone(), self.options.lease_ms);
+        let place = Place { host: self.options.host.clone(), boot: self.host.boot() };
+        // Before it is sent: the journal stores it later, and others count from later still.
+        let sent = self.desk.since_boot();
+        let renew = Renew { owner: owner.clone(), place: place.clone(), incarnation: life, lease_ms };
+        let Renewed { incarnation, beat, news } = self.desk.journal.renew(renew).await?;
+        let claimant = Claimant { owner, incarnation, host: place.host, boot: Some(place.boot) };
+        *lock(&self.life) = Some(Present { claimant, beat, deadline: deadline(sent, lease_ms) });
+        for job in news {
+            self.desk.agenda.tasks.nudge(job);
         }
-        Ok(Claimant {
-            owner: self.options.owner.clone(),
-            incarnation: renewed.incarnation,
-            host: self.options.host.clone(),
-            boot: Some(self.host.boot()),
-        })
+        Ok(())
     }
 
     /// Starts the jobs that are ours in the journal and have no task: the answer to their claim was lost.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lastword_core::budget::Day;
-use lastword_core::decide::claim::Claimant;
+use lastword_core::life::Watch;
 use lastword_core::{Job, JobId, Timestamp};
 use lastword_store::Error;
 use lastword_store::Store;
@@ -14,7 +14,6 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
 use super::{Worker, wind_up};
-use crate::lock::lock;
 
 /// Pause after the journal was unavailable.
 const RETRY: Duration = Duration::from_millis(500);
@@ -28,11 +27,33 @@ impl<J: Store> Worker<J> {
     }
 }
 
+/// Says why a life is over, and what to do.
+fn lapsed(was_refused: bool, is_shared: bool) -> (&'static str, &'static str) {
+    match (was_refused, is_shared) {
+        (false, _) => (
+            "its lease ran out before it could be renewed, and its trees were ended",
+            "look at the connection to the journal, and whether this machine slept",
+        ),
+        (true, true) => (
+            "its life was ended by others, or the database was replaced",
+            "look at the connection to the journal, and at its server",
+        ),
+        (true, false) => (
+            "another daemon had taken the lease of this one",
+            "only one daemon may use a state folder: look for another one that runs",
+        ),
+    }
+}
+
 /// A life, while it runs.
 pub(super) struct Life<J> {
-    worker: Arc<Worker<J>>,
+    pub(super) worker: Arc<Worker<J>>,
     renew_at: Instant,
     sweep_at: Instant,
+    /// When the lives of others are looked at between sweeps.
+    pub(super) watch_at: Option<Instant>,
+    /// What was seen of them.
+    pub(super) watch: Watch,
     /// The wall clock at the last turn, to notice that it was set back.
     last_turn: Timestamp,
 }
@@ -40,13 +61,23 @@ pub(super) struct Life<J> {
 impl<J: Store> Life<J> {
     pub(super) fn new(worker: Arc<Worker<J>>) -> Life<J> {
         let now = Instant::now();
-        Life { worker, renew_at: now, sweep_at: now, last_turn: Timestamp(0) }
+        Life {
+            worker,
+            renew_at: now,
+            sweep_at: now,
+            watch_at: None,
+            watch: Watch::default(),
+            last_turn: Timestamp(0),
+        }
     }
 
     /// Runs until the engine is dropped or shut down.
     pub(super) async fn run(mut self) {
         while let Err(error) = self.begin().await {
             self.worker.desk.troubles.journal(None, "jobs of the last run cannot be located", &error);
+            if matches!(error, Error::Taken { .. }) {
+                self.end_lives().await;
+            }
             tokio::time::sleep(RETRY).await;
         }
         self.worker.ready.send_replace(true);
@@ -54,6 +85,9 @@ impl<J: Store> Life<J> {
         while !self.worker.is_going_down() {
             if let Err(error) = self.turn().await {
                 self.worker.desk.troubles.journal(None, "no job can be claimed", &error);
+                if matches!(error, Error::Lapsed { .. }) {
+                    self.renew_at = Instant::now();
+                }
                 // Never spin on an unavailable journal, whatever is due.
                 tokio::time::sleep(RETRY).await;
                 self.sweep_at = Instant::now();
@@ -62,8 +96,8 @@ impl<J: Store> Life<J> {
             let agenda = &self.worker.desk.agenda;
             let due = agenda.due.next().map(|at| self.instant(at));
             let unconfirmed = agenda.unconfirmed.due();
-            let next =
-                [Some(self.renew_at), Some(self.sweep_at), due, unconfirmed].into_iter().flatten().min();
+            let next = [Some(self.renew_at), Some(self.sweep_at), self.watch_at, due, unconfirmed];
+            let next = next.into_iter().flatten().min();
             tokio::select! {
                 biased;
                 () = agenda.woken() => {}
@@ -95,6 +129,9 @@ impl<J: Store> Life<J> {
     async fn turn(&mut self) -> Result<(), Error> {
         if Instant::now() >= self.renew_at {
             self.renew().await?;
+        }
+        if self.watch_at.is_some_and(|at| Instant::now() >= at) && self.end_lives().await {
+            self.take_over().await?;
         }
         let desk = Arc::clone(&self.worker.desk);
         if desk.agenda.take_sweep() {
@@ -139,26 +176,38 @@ impl<J: Store> Life<J> {
     }
 
     async fn register(&mut self) -> Result<(), Error> {
-        let life = self.worker.renew(None).await?;
-        *lock(&self.worker.life) = Some(life);
+        self.worker.renew(None).await?;
         self.renew_at = Instant::now() + self.worker.options.lease() / 3;
         Ok(())
     }
 
     async fn renew(&mut self) -> Result<(), Error> {
-        let life: Option<Claimant> = self.worker.life();
         self.renew_at = Instant::now() + RETRY;
-        match self.worker.renew(life.as_ref()).await {
-            Ok(_) => self.renew_at = Instant::now() + self.worker.options.lease() / 3,
-            // Another process registered under this name, or the database was replaced: a new life takes over what this one held.
+        let life = self.worker.life().filter(|_| !self.worker.has_run_out());
+        let renewed = match &life {
+            Some(life) => self.worker.renew(Some(life.incarnation)).await,
+            None => Err(Error::Lapsed { owner: self.worker.options.owner.clone() }),
+        };
+        match renewed {
+            Ok(()) => self.renew_at = Instant::now() + self.worker.options.lease() / 3,
+            // A new life takes over what this one held.
             Err(Error::Lapsed { .. }) => {
-                let next = "only one daemon may use a state folder: look for another one that runs";
-                self.worker.desk.troubles.add(None, "another daemon had taken the lease of this one", next);
+                let (what, next) = lapsed(life.is_some(), self.worker.desk.journal.is_shared());
+                self.worker.desk.troubles.add(None, what, next);
                 self.register().await?;
-                let (pass, _) = mpsc::channel(1);
-                self.worker.take_over(&pass).await?;
+                self.take_over().await?;
             }
             Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// Takes over what can be taken over. A damaged job holds up no other.
+    async fn take_over(&self) -> Result<(), Error> {
+        let (pass, _) = mpsc::channel(1);
+        match self.worker.take_over(&pass).await {
+            Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
+            other => other?,
         }
         Ok(())
     }
@@ -170,11 +219,8 @@ impl<J: Store> Life<J> {
         self.sweep_at = Instant::now() + worker.options.sweep();
         worker.desk.read_groups().await?;
         worker.start_held().await?;
-        let (pass, _) = mpsc::channel(1);
-        match worker.take_over(&pass).await {
-            Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
-            other => other?,
-        }
+        self.end_lives().await;
+        self.take_over().await?;
         worker.desk.tell_waits_over().await?;
         worker.leave_again();
         if worker.leftovers.take_envs() {

@@ -1,6 +1,6 @@
 //! The worker: one owner that claims jobs, and drives each with the owner's step on its host.
 //!
-//! - `life.rs`: its lease, its recovery, its sweeps. `claims.rs`: how it takes jobs. `job_task.rs`: one job from its claim to its release.
+//! - `life.rs`: its lease, its recovery, its sweeps. `lives.rs`: lives of others that are over. `claims.rs`: how it takes jobs. `job_task.rs`: one job from its claim to its release.
 //! - `settle.rs`: waits until the deaths that have happened are stored. `wind_up.rs`, `worktrees.rs`: what is left to do after a last word;
 //!   `leftovers.rs`: what failed of it. `shared_worktrees.rs`, `worktree_use.rs`: which worktrees must stay.
 //! - `shut_down.rs`: the end of this life.
@@ -9,9 +9,11 @@ mod claims;
 mod job_task;
 mod leftovers;
 mod life;
+mod lives;
 mod settle;
 mod shared_worktrees;
 mod shut_down;
+
 mod wind_up;
 mod worktree_use;
 mod worktrees;
@@ -19,8 +21,8 @@ mod worktrees;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-use lastword_core::JobId;
 use lastword_core::decide::claim::Claimant;
+use lastword_core::{BootTime, JobId};
 use lastword_store::Store;
 use tokio::sync::{RwLock, watch};
 
@@ -37,7 +39,7 @@ pub(crate) struct Worker<J> {
     pub(crate) host: Arc<dyn Host>,
     options: Options,
     /// This life of the owner; none before it is registered.
-    life: Mutex<Option<Claimant>>,
+    life: Mutex<Option<Present>>,
     /// Shared by claims until the jobs they took have tasks; held alone while jobs without a task are looked for.
     claims: RwLock<()>,
     /// Jobs that are ours and that are not touched, because their log breaks a rule.
@@ -91,6 +93,24 @@ impl<J: Store> Worker<J> {
 
     /// Returns this life of the owner, once it is registered.
     fn life(&self) -> Option<Claimant> {
-        lock(&self.life).clone()
+        lock(&self.life).as_ref().map(|present| present.claimant.clone())
     }
+
+    /// Reports whether the lease of this life has run out. Keepers have ended its trees then, and it must not claim or renew any more: another
+    /// process may have ended it. A journal of one host has no such process, and its daemon may sleep for as long as it likes.
+    fn has_run_out(&self) -> bool {
+        let now = self.desk.since_boot();
+        let is_over = lock(&self.life).as_ref().is_some_and(|present| present.deadline <= now);
+        is_over && self.desk.journal.is_shared()
+    }
+}
+
+/// This life of the owner.
+#[derive(Clone, Debug)]
+struct Present {
+    claimant: Claimant,
+    /// Its beat.
+    beat: u64,
+    /// When its lease runs out.
+    deadline: BootTime,
 }

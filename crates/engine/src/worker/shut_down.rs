@@ -6,7 +6,6 @@ use std::time::Duration;
 use lastword_core::JobId;
 use lastword_core::decide::shut_down;
 use lastword_core::view::row::Row;
-use lastword_store::Renew;
 use lastword_store::Store;
 use tokio::time::timeout;
 
@@ -50,7 +49,7 @@ impl<J: Store> Worker<J> {
         };
         // A task that is not over by then writes at most one append, which counts or does not.
         let _ = timeout(FINISH_MAX, over).await;
-        self.end_lease().await
+        self.end_life().await
     }
 
     /// Cancels every live job with the shutdown as its cause, and waits for their last words.
@@ -72,24 +71,29 @@ impl<J: Store> Worker<J> {
         }
     }
 
-    /// Returns every live job that no other owner holds.
+    /// Returns every live job that is for this owner to end.
     async fn live(&self) -> Result<Vec<JobId>, Error> {
-        let is_ours = |row: &Row| row.holder.as_ref().is_none_or(|fence| fence.owner == self.options.owner);
+        // What waits in a journal of one host waits for this daemon alone.
+        let is_shared = self.desk.journal.is_shared();
+        let is_ours = |row: &Row| match &row.holder {
+            Some(fence) => fence.owner == self.options.owner,
+            None => !is_shared,
+        };
         let rows = self.desk.live_rows().await?;
         Ok(rows.into_iter().filter(is_ours).map(|row| row.job).collect())
     }
 
-    /// Ends the lease, so that the next life need not wait for its end.
-    async fn end_lease(&self) -> Result<(), Error> {
-        let Some(life) = self.life() else { return Ok(()) };
-        let renew = Renew {
-            owner: life.owner,
-            incarnation: Some(life.incarnation),
-            lease_ms: 0,
-            now: self.desk.now().wall,
+    /// Ends this life if it holds nothing. Otherwise its trees live on under its lease, and the next life of this owner takes them over.
+    async fn end_life(&self) -> Result<(), Error> {
+        let Some(present) = lock(&self.life).clone() else { return Ok(()) };
+        let (life, journal) = (present.claimant.incarnation, &self.desk.journal);
+        let end = async {
+            match journal.held(life, None, 1).await?.is_empty() {
+                true => journal.end_life(life, present.beat).await,
+                false => Ok(false),
+            }
         };
-        let ended = timeout(FINISH_MAX, self.desk.journal.renew(renew)).await;
-        ended.map_err(|_| {
+        timeout(FINISH_MAX, end).await.map_err(|_| {
             let why = format!("no answer within {} s", FINISH_MAX.as_secs());
             Error::Journal(lastword_store::Error::Unavailable(why))
         })??;

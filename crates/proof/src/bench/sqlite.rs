@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use lastword_core::decide::claim::{self, Claimant, Lease};
+use lastword_core::life::Place;
 use lastword_core::{Append, Fact, HostId, Incarnation, Job, JobId, OwnerId};
 use lastword_store::sqlite::{Options, Sqlite};
 use lastword_store::{Claim, Journal, Renew, Source};
@@ -270,7 +271,8 @@ impl Store {
     /// Runs `count` jobs from submission to last word and returns the seconds that took.
     async fn lives(&self, batch: usize, count: usize) -> Outcome<f64> {
         let journal = open(&self.journal(), batch)?;
-        let renew = Renew { owner: owner(), incarnation: None, lease_ms: 1 << 40, now: jobs::NOW };
+        let renew =
+            Renew { owner: owner(), place: Place::new("here", "boot"), incarnation: None, lease_ms: 1 << 40 };
         let by = claimant(journal.renew(renew).await?.incarnation);
         let (mut submissions, mut owned) = (Vec::new(), HashMap::new());
         for n in 0..count as u64 {

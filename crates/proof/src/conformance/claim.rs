@@ -11,8 +11,8 @@ use lastword_core::{Epoch, HostId, Incarnation, JobId, OwnerId, Seq};
 use lastword_store::{Claim, Error, Filter, Group, Store};
 
 use super::stage::{
-    LATER, LONG_MS, QUEUE, as_life, at_once, from_gone, from_queue, from_slots, held, held_of, holds, ids,
-    lapse, lapsed, live_out, register, renew, row, submit, take, write,
+    LATER, QUEUE, as_life, at_once, end, from_gone, from_queue, from_slots, held, held_of, holds, ids,
+    lapsed, live_out, register, row, submit, take, write,
 };
 use crate::jobs::{self, NOW, id};
 
@@ -248,7 +248,7 @@ pub async fn a_stored_group_binds_every_claim<J: Store>(journal: J) {
 pub async fn a_takeover_asks_for_no_pause<J: Store>(journal: J) {
     let (ann, bob) = (register(&journal, "ann").await, register(&journal, "bob").await);
     held(&journal, 1, jobs::spec(QUEUE), &ann).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let paused = Group { paused: true, ..Group::new(QUEUE, Some(0)) };
     journal.set_group(paused).await.expect("it is set");
     assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [id(1)]);
@@ -327,13 +327,13 @@ pub async fn an_owner_that_never_registered_claims_nothing<J: Store>(journal: J)
     claims_nothing(&journal, &as_life(&ann, future), &job).await;
 }
 
-/// Once its lease is over an owner takes nothing until it has renewed.
-pub async fn an_owner_whose_lease_is_over_claims_nothing<J: Store>(journal: J) {
+/// Once its life is over an owner takes nothing until it has registered again.
+pub async fn an_owner_whose_life_is_over_claims_nothing<J: Store>(journal: J) {
     let job = submit(&journal, 1, jobs::spec(QUEUE)).await;
     let ann = register(&journal, "ann").await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     claims_nothing(&journal, &ann, &job).await;
-    renew(&journal, &ann, LONG_MS).await.expect("it was not replaced");
+    let ann = register(&journal, "ann").await;
     assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 9)).await, [job.id]);
 }
 
@@ -396,7 +396,7 @@ pub async fn an_append_and_a_claim_in_one_call_are_two<J: Store>(journal: J) {
     assert!(matches!(refused, Err(Error::Conflict { .. })), "{refused:?}");
     assert_eq!(taken.map(|taken| taken.len()), Ok(1));
     // A refused claim does not keep the append from being stored.
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let (append, job) = jobs::submit(3, jobs::spec(QUEUE), NOW);
     let answers = journal.append_and_claim(append, claim).await;
     assert_eq!(answers, (Ok(Seq(1)), Err(lapsed(&ann))));

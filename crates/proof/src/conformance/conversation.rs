@@ -6,7 +6,7 @@ use lastword_core::spec::Spec;
 use lastword_store::Store;
 
 use super::stage::{
-    QUEUE, at_once, from_gone, from_queue, held, holds, ids, lapse, live_out, register, submit, take, write,
+    QUEUE, at_once, end, from_gone, from_queue, held, holds, ids, live_out, register, submit, take, write,
 };
 use crate::jobs::{self, id};
 
@@ -100,7 +100,7 @@ pub async fn jobs_that_share_a_conversation_are_all_taken_over<J: Store>(journal
         running.push(job.id);
     }
     let resumed = submit(&journal, 3, resuming("session-1")).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let bob = register(&journal, "bob").await;
     assert_eq!(ids(&journal, from_gone(&bob, 9)).await, running);
     assert_eq!(ids(&journal, from_queue(&bob, QUEUE, 9)).await, [], "who is not begun waits");
@@ -116,7 +116,7 @@ pub async fn a_conversation_is_given_back_with_the_job<J: Store>(journal: J) {
     write(&journal, &mut first, Some(&fence), release).await;
     assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 9)).await, [waiting.id]);
 
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let bob = register(&journal, "bob").await;
     let (mut second, fence) = take(&journal, from_gone(&bob, 9)).await;
     assert_eq!(ids(&journal, from_queue(&bob, QUEUE, 9)).await, [], "a takeover keeps the conversation");

@@ -5,7 +5,7 @@ use lastword_core::{Fact, Job, Seq};
 use lastword_store::Store;
 
 use super::stage::{
-    QUEUE, at_once, conflict, from_gone, from_queue, held, holds, ids, lapse, live_out, load, refused,
+    QUEUE, at_once, conflict, end, from_gone, from_queue, held, holds, ids, live_out, load, refused,
     register, row, running, submit, write,
 };
 use crate::jobs::{self, NOW};
@@ -139,7 +139,7 @@ pub async fn c64_an_ended_job_is_never_taken<J: Store>(journal: J) {
     live_out(&journal, &mut job, &fence).await;
     let late = vec![jobs::late_reported(&job)];
     write(&journal, &mut job, None, late).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let bob = register(&journal, "bob").await;
     assert_eq!(ids(&journal, from_queue(&bob, QUEUE, 9)).await, []);
     assert_eq!(ids(&journal, from_gone(&bob, 9)).await, []);

@@ -5,8 +5,8 @@ use lastword_core::{Append, Epoch, Fence, Incarnation, Job, OwnerId};
 use lastword_store::{Source, Store};
 
 use super::stage::{
-    LONG_MS, QUEUE, conflict, fenced, from_gone, from_queue, from_slots, held, held_of, holds, lapse,
-    live_out, refused, register, renew, running, submit, take, write,
+    QUEUE, conflict, end, fenced, from_gone, from_queue, from_slots, held, held_of, holds, live_out, refused,
+    register, renew, running, submit, take, write,
 };
 use crate::jobs;
 
@@ -77,7 +77,7 @@ pub async fn c35_a_write_of_an_earlier_life_is_refused<J: Store>(journal: J) {
 pub async fn c35_an_unwinding_owner_harms_nothing_of_its_successor<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (known, old) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let bob = register(&journal, "bob").await;
     let (mut job, fence) = take(&journal, from_gone(&bob, 1)).await;
     shut_out(&journal, &job, &old).await;
@@ -86,10 +86,10 @@ pub async fn c35_an_unwinding_owner_harms_nothing_of_its_successor<J: Store>(jou
     // The old owner may not even know that another one took over.
     let (stale, _) = jobs::append(&known, Some(&old), vec![jobs::spent(7)]);
     refused(&journal, stale, fenced(&job)).await;
-    // A renewal gives it back its lease, not its jobs.
-    renew(&journal, &ann, LONG_MS).await.expect("it was not replaced as an owner");
+    // A new life of it does not get its jobs back.
+    register(&journal, "ann").await;
     shut_out(&journal, &job, &old).await;
-    assert!(renew(&journal, &bob, LONG_MS).await.is_ok(), "the successor keeps its lease");
+    assert!(renew(&journal, &bob).await.is_ok(), "the successor lives on");
 
     let end = jobs::completed(&job);
     write(&journal, &mut job, Some(&fence), end).await;
@@ -143,7 +143,7 @@ pub async fn a_repeat_under_another_instance_is_refused<J: Store>(journal: J) {
 pub async fn a_late_owner_that_was_not_replaced_can_write<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     live_out(&journal, &mut job, &fence).await;
     holds(&journal, &job).await;
 
@@ -160,7 +160,7 @@ pub async fn anyone_may_request_without_a_fence<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     write(&journal, &mut job, None, vec![jobs::limit_changed(1)]).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     write(&journal, &mut job, None, vec![jobs::cancel_requested()]).await;
     holds(&journal, &job).await;
     let (row, _) = held_of(&journal, job.id).await;

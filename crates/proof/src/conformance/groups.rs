@@ -5,7 +5,7 @@ use lastword_core::event::{self, Usage};
 use lastword_core::{Fact, Timestamp};
 use lastword_store::{Claim, Group, Store};
 
-use super::stage::{LATER, QUEUE, at_once, from_queue, ids, register, renew, running, submit, write};
+use super::stage::{LATER, QUEUE, at_once, from_queue, ids, register, running, submit, write};
 use crate::jobs::{self, NOW, id};
 
 fn group(name: &str, slots: Option<u32>, paused: bool) -> Group {
@@ -126,7 +126,6 @@ pub async fn a_budget_that_is_used_up_closes_its_group_for_the_day<J: Store>(jou
     assert_eq!(takes().await, [id(4)], "a correction counts");
     write(&journal, &mut first, Some(&fence), vec![spent(4, 1, 0)]).await;
     assert_eq!(takes().await, []);
-    renew(&journal, &ann, 2 * 86_400_000).await.expect("its lease runs");
     let tomorrow = Claim { now: Day::of(LATER).end(), ..from_queue(&ann, QUEUE, 1) };
     let last_moment = Claim { now: Timestamp(tomorrow.now.0 - 1), ..tomorrow.clone() };
     assert_eq!(ids(&journal, last_moment).await, []);

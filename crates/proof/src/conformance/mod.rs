@@ -1,8 +1,7 @@
 //! What every journal must do: one list of cases, run over every backend.
 //!
-//! A case is given a fresh, empty journal and panics when a promise is broken. Leases are either over (they last
-//! zero milliseconds) or long, so the cases hold for a journal that reads the caller's clock and for one that has
-//! a clock of its own. `tests/conformance.rs` makes a test of each case for each backend.
+//! A case is given a fresh, empty journal and panics when a promise is broken. Lives are ended by what the case does, never by
+//! time. `tests/conformance.rs` makes a test of each case for each backend.
 
 pub mod append;
 pub mod catalog;
@@ -86,7 +85,7 @@ macro_rules! for_each_case {
                 a_job_that_becomes_ready_late_is_not_stranded,
                 a_job_of_a_newer_build_is_skipped_and_holds_nobody_up,
                 an_owner_that_never_registered_claims_nothing,
-                an_owner_whose_lease_is_over_claims_nothing,
+                an_owner_whose_life_is_over_claims_nothing,
                 a_replaced_life_claims_nothing,
                 an_owner_learns_what_it_holds,
                 an_append_and_a_claim_in_one_call_are_two;
@@ -113,7 +112,6 @@ macro_rules! for_each_case {
                 c35_a_takeover_fences_the_old_owner,
                 a_replaced_life_is_taken_over_at_once,
                 a_replaced_life_keeps_its_trees_from_other_hosts,
-                a_takeover_waits_for_its_margin,
                 a_takeover_asks_for_no_queue_and_no_slot,
                 a_kept_job_stays_on_its_host,
                 an_abandoned_job_is_taken_from_its_host,
@@ -126,7 +124,11 @@ macro_rules! for_each_case {
                 c34_a_stranger_cannot_renew,
                 every_life_is_a_new_one,
                 lives_registered_at_once_are_all_different,
-                a_lease_that_ran_out_can_be_renewed;
+                a_renewal_is_a_beat,
+                c102_a_life_is_ended_only_at_the_beat_that_was_seen,
+                c38_a_life_that_was_ended_cannot_renew,
+                c102_a_renewal_and_an_end_at_once_are_not_both_a_success,
+                c102_a_name_has_one_place;
             load:
                 an_unknown_job_has_no_events,
                 only_later_events_are_loaded,

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use lastword_core::decide::claim::Claimant;
+use lastword_core::life::{Life, Place};
 use lastword_core::{HostId, Incarnation, JobId, OwnerId};
 use lastword_store::{Renewed, Store};
 
 use super::stage::{
-    LONG_MS, QUEUE, as_life, at_once, from_gone, from_queue, held, ids, lapse, lapsed, live_out, register,
-    renew, running, submit, take, write,
+    BOOT, LEASE_MS, QUEUE, as_life, at_once, begin, end, from_gone, from_queue, held, ids, lapsed, live_out,
+    register, register_at, renew, running, submit, take, taken, write,
 };
 use crate::jobs;
 
 /// Returns the news of a live owner, sorted: their order is not promised.
 async fn news<J: Store>(journal: &J, who: &Claimant) -> Vec<JobId> {
-    let Renewed { incarnation, mut news } =
-        renew(journal, who, LONG_MS).await.expect("a live owner may renew");
+    let Renewed { incarnation, mut news, .. } = renew(journal, who).await.expect("a live owner may renew");
     assert_eq!(incarnation, who.incarnation, "a renewal is no new life");
     news.sort();
     news
@@ -43,8 +43,6 @@ pub async fn c02_news_last_until_the_holder_writes<J: Store>(journal: J) {
     for _ in 0..3 {
         assert_eq!(news(&journal, &ann).await, [job.id]);
     }
-    lapse(&journal, &ann).await;
-    assert_eq!(news(&journal, &ann).await, [job.id], "also over the end of a lease");
     write(&journal, &mut job, Some(&fence), vec![jobs::spent(1)]).await;
     assert_eq!(news(&journal, &ann).await, []);
     let request = write(&journal, &mut job, None, vec![jobs::cancel_requested()]).await;
@@ -86,11 +84,10 @@ pub async fn c34_a_replaced_life_cannot_renew<J: Store>(journal: J) {
     let old = register(&journal, "ann").await;
     let new = register(&journal, "ann").await;
     assert_ne!(old.incarnation, new.incarnation);
-    for lease_ms in [LONG_MS, 0] {
-        assert_eq!(renew(&journal, &old, lease_ms).await, Err(lapsed(&old)));
-    }
+    assert_eq!(renew(&journal, &old).await, Err(lapsed(&old)));
     submit(&journal, 1, jobs::spec(QUEUE)).await;
-    assert_eq!(ids(&journal, from_queue(&new, QUEUE, 9)).await.len(), 1, "the new life's lease is untouched");
+    assert_eq!(journal.claim(from_queue(&old, QUEUE, 9)).await, Err(lapsed(&old)));
+    assert_eq!(ids(&journal, from_queue(&new, QUEUE, 9)).await.len(), 1, "the new life is untouched");
 }
 
 /// Neither an unknown name nor the life of another owner or another database renews anything.
@@ -98,14 +95,14 @@ pub async fn c34_a_stranger_cannot_renew<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let bob = register(&journal, "bob").await;
     let eve = Claimant { owner: OwnerId("eve".into()), host: HostId("here".into()), ..ann.clone() };
-    assert_eq!(renew(&journal, &eve, LONG_MS).await, Err(lapsed(&eve)));
+    assert_eq!(renew(&journal, &eve).await, Err(lapsed(&eve)));
     let Incarnation { instance, number } = ann.incarnation;
     let elsewhere = Incarnation { instance: instance.wrapping_add(1), number };
     for incarnation in [bob.incarnation, elsewhere] {
-        assert_eq!(renew(&journal, &as_life(&ann, incarnation), 0).await, Err(lapsed(&ann)));
+        assert_eq!(renew(&journal, &as_life(&ann, incarnation)).await, Err(lapsed(&ann)));
     }
     submit(&journal, 1, jobs::spec(QUEUE)).await;
-    assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 9)).await.len(), 1, "its lease is untouched");
+    assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 9)).await.len(), 1, "its life is untouched");
 }
 
 /// No life is ever given twice, to one owner or to two, and all are of this database.
@@ -129,7 +126,7 @@ pub async fn lives_registered_at_once_are_all_different<J: Store>(journal: J) {
     assert_eq!(distinct.len(), lives.len());
     let mut alive = Vec::new();
     for life in &lives {
-        if renew(&journal, life, LONG_MS).await.is_ok() {
+        if renew(&journal, life).await.is_ok() {
             alive.push(life.owner.clone());
         }
     }
@@ -138,14 +135,94 @@ pub async fn lives_registered_at_once_are_all_different<J: Store>(journal: J) {
     assert_eq!(alive, names);
 }
 
-/// A lease of zero ends at once; unless it was replaced, the same life may have another, with its jobs.
-pub async fn a_lease_that_ran_out_can_be_renewed<J: Store>(journal: J) {
+/// Every renewal is a beat, which others see.
+pub async fn a_renewal_is_a_beat<J: Store>(journal: J) {
+    assert_eq!(journal.lives().await, Ok(Vec::new()));
+    let ann = register_at(&journal, "ann", "here").await;
+    let bob = register_at(&journal, "bob", "there").await;
+    for beat in 1..4 {
+        assert_eq!(renew(&journal, &ann).await.map(|renewed| renewed.beat), Ok(beat));
+    }
+    let life = |who: &Claimant, beat| Life {
+        owner: who.owner.clone(),
+        incarnation: who.incarnation,
+        place: Place { host: who.host.clone(), boot: BOOT.into() },
+        beat,
+        lease_ms: LEASE_MS,
+    };
+    assert_eq!(journal.lives().await, Ok(vec![life(&ann, 3), life(&bob, 0)]));
+}
+
+/// A process that saw a beat stand still ends nothing if there was another one meanwhile.
+pub async fn c102_a_life_is_ended_only_at_the_beat_that_was_seen<J: Store>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let bob = register(&journal, "bob").await;
+    let (job, _) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
+    renew(&journal, &ann).await.expect("it is not over");
+    for beat in [0, 2, u64::MAX] {
+        assert_eq!(journal.end_life(ann.incarnation, beat).await, Ok(false));
+    }
+    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, []);
+    assert_eq!(journal.end_life(ann.incarnation, 1).await, Ok(true));
+    assert_eq!(journal.end_life(ann.incarnation, 1).await, Ok(false), "it is over already");
+    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [job.id]);
+}
+
+/// A life that was ended stays over: what was taken over is safe from a launch that it had decided before.
+pub async fn c38_a_life_that_was_ended_cannot_renew<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, fence) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
+    assert_eq!(renew(&journal, &ann).await, Err(lapsed(&ann)));
     submit(&journal, 2, jobs::spec(QUEUE)).await;
     assert_eq!(journal.claim(from_queue(&ann, QUEUE, 9)).await, Err(lapsed(&ann)));
-    assert_eq!(news(&journal, &ann).await, []);
-    assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 9)).await.len(), 1);
+    // Nothing was taken over yet, so its writes still count.
     live_out(&journal, &mut job, &fence).await;
+    let next = register(&journal, "ann").await;
+    assert_eq!(ids(&journal, from_queue(&next, QUEUE, 9)).await.len(), 1);
+}
+
+/// A renewal and an end that meet: one of them counts.
+pub async fn c102_a_renewal_and_an_end_at_once_are_not_both_a_success<J: Store>(journal: J) {
+    for round in 0..20 {
+        let ann = register(&journal, "ann").await;
+        let answers = at_once(2, |n| {
+            let (journal, ann) = (journal.clone(), ann.clone());
+            async move {
+                match n {
+                    0 => renew(&journal, &ann).await.is_ok(),
+                    _ => journal.end_life(ann.incarnation, 0).await.expect("anyone may try"),
+                }
+            }
+        })
+        .await;
+        assert_eq!(answers.iter().filter(|success| **success).count(), 1, "round {round}");
+    }
+}
+
+/// Another boot of a host may be that of its clone. Where hosts share a journal, a name has one place until its life there is over; the
+/// only host of a journal knows that its trees did not outlive a boot.
+pub async fn c102_a_name_has_one_place<J: Store>(journal: J) {
+    let place = |host: &str, boot: &str| Place { host: HostId(host.into()), boot: boot.into() };
+    let old = register(&journal, "ann").await;
+    let intends = Claimant { boot: Some(BOOT.into()), ..old.clone() };
+    submit(&journal, 1, jobs::spec(QUEUE)).await;
+    let (job, _) = take(&journal, from_queue(&intends, QUEUE, 1)).await;
+    let again = begin(&journal, "ann", place("here", "boot-2")).await;
+    let new = match journal.is_shared() {
+        true => {
+            assert_eq!(again, Err(taken(&old)));
+            assert_eq!(begin(&journal, "ann", place("there", BOOT)).await, Err(taken(&old)));
+            let clone = begin(&journal, "bob", place("here", "boot-2")).await.expect("another name");
+            let clone = Claimant { boot: Some("boot-2".into()), ..clone };
+            assert_eq!(ids(&journal, from_gone(&clone, 9)).await, [], "it is alive in the other boot");
+            renew(&journal, &old).await.expect("its life goes on");
+            end(&journal, &old).await;
+            begin(&journal, "ann", place("here", "boot-2")).await.expect("the name is free")
+        }
+        false => again.expect("no other host uses it"),
+    };
+    assert_eq!(renew(&journal, &old).await, Err(lapsed(&old)));
+    let new = Claimant { boot: Some("boot-2".into()), ..new };
+    assert_eq!(ids(&journal, from_gone(&new, 9)).await, [job.id]);
 }

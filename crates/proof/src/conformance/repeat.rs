@@ -4,7 +4,7 @@ use lastword_core::{Append, AppendId, Seq};
 use lastword_store::Store;
 
 use super::stage::{
-    QUEUE, at_once, from_gone, from_queue, held, held_of, holds, lapse, live_out, register, running, submit,
+    QUEUE, at_once, end, from_gone, from_queue, held, held_of, holds, live_out, register, running, submit,
     take, write,
 };
 use crate::jobs::{self, NOW};
@@ -53,7 +53,7 @@ pub async fn c10_a_repeat_after_a_takeover_is_a_success<J: Store>(journal: J) {
     let (mut job, fence) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
     let intent = vec![jobs::launch_intended(&job)];
     let intent = write(&journal, &mut job, Some(&fence), intent).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let bob = register(&journal, "bob").await;
     let (job, _) = take(&journal, from_gone(&bob, 1)).await;
     repeats(&journal, &intent).await;

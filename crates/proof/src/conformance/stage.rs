@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use lastword_core::decide::claim::Claimant;
+use lastword_core::life::Place;
 use lastword_core::spec::Spec;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Seq, Timestamp};
@@ -17,31 +18,45 @@ pub(super) const QUEUE: &str = "q";
 /// When cases claim: everything submitted by then is due.
 pub(super) const LATER: Timestamp = Timestamp(NOW.0 + 60_000);
 
-/// A lease that no case outlives.
-pub(super) const LONG_MS: u64 = 3_600_000;
+/// How long leases last. No journal counts it.
+pub(super) const LEASE_MS: u64 = 15_000;
 
-/// Registers an owner on the host `here`, with a long lease.
+/// The boot that hosts are in.
+pub(super) const BOOT: &str = "boot-1";
+
+/// Registers an owner on the host `here`.
 pub(super) async fn register<J: Store>(journal: &J, owner: &str) -> Claimant {
     register_at(journal, owner, "here").await
 }
 
-/// Registers an owner on a host, with a long lease.
+/// Registers an owner on a host.
 pub(super) async fn register_at<J: Store>(journal: &J, owner: &str, host: &str) -> Claimant {
+    let place = Place { host: HostId(host.into()), boot: BOOT.into() };
+    begin(journal, owner, place).await.expect("it has no life elsewhere")
+}
+
+/// Registers an owner at a place.
+pub(super) async fn begin<J: Store>(journal: &J, owner: &str, place: Place) -> Result<Claimant> {
     let owner = OwnerId(owner.into());
-    let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: LONG_MS, now: LATER };
-    let renewed = journal.renew(renew).await.expect("anyone may register");
-    Claimant { owner, incarnation: renewed.incarnation, host: HostId(host.into()), boot: None }
+    let host = place.host.clone();
+    let renew = Renew { owner: owner.clone(), place, incarnation: None, lease_ms: LEASE_MS };
+    let renewed = journal.renew(renew).await?;
+    assert_eq!((renewed.beat, renewed.news), (0, Vec::new()), "it begins");
+    Ok(Claimant { owner, incarnation: renewed.incarnation, host, boot: None })
 }
 
 /// Renews the lease of a life.
-pub(super) async fn renew<J: Store>(journal: &J, who: &Claimant, lease_ms: u64) -> Result<Renewed> {
+pub(super) async fn renew<J: Store>(journal: &J, who: &Claimant) -> Result<Renewed> {
+    let place = Place { host: who.host.clone(), boot: BOOT.into() };
     let incarnation = Some(who.incarnation);
-    journal.renew(Renew { owner: who.owner.clone(), incarnation, lease_ms, now: LATER }).await
+    journal.renew(Renew { owner: who.owner.clone(), place, incarnation, lease_ms: LEASE_MS }).await
 }
 
-/// Ends the lease of a life without replacing that life.
-pub(super) async fn lapse<J: Store>(journal: &J, who: &Claimant) {
-    renew(journal, who, 0).await.expect("a registered life may end its lease");
+/// Ends a life, as a process does that has seen its beat stand still.
+pub(super) async fn end<J: Store>(journal: &J, who: &Claimant) {
+    let lives = journal.lives().await.expect("lives can be read");
+    let life = lives.iter().find(|life| life.incarnation == who.incarnation).expect("it is not over");
+    assert_eq!(journal.end_life(life.incarnation, life.beat).await, Ok(true));
 }
 
 /// Returns the same owner as another life or another database would name it.
@@ -68,7 +83,7 @@ pub(super) fn from_slots(who: &Claimant, queue: &str, at_most: u32, slots: Optio
 
 /// Returns a claim of jobs whose holder is gone.
 pub(super) fn from_gone(who: &Claimant, at_most: u32) -> Claim {
-    Claim { by: who.clone(), from: Source::Expired { margin_ms: 0 }, at_most, now: LATER }
+    Claim { by: who.clone(), from: Source::Expired, at_most, now: LATER }
 }
 
 /// Claims and returns the ids that were taken, in order.
@@ -163,9 +178,14 @@ pub(super) fn fenced(job: &Job) -> Error {
     Error::Fenced { job: job.id }
 }
 
-/// Says that an owner must renew or register.
+/// Says that an owner must register.
 pub(super) fn lapsed(who: &Claimant) -> Error {
     Error::Lapsed { owner: who.owner.clone() }
+}
+
+/// Says that an owner has a life elsewhere.
+pub(super) fn taken(who: &Claimant) -> Error {
+    Error::Taken { owner: who.owner.clone() }
 }
 
 /// Runs `tasks` tasks at once and returns what each came to, in no particular order.

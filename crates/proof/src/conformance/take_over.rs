@@ -2,11 +2,11 @@
 
 use lastword_core::spec::{OnPartition, Spec};
 use lastword_core::{Epoch, Fact, Fence};
-use lastword_store::{Claim, Source, Store};
+use lastword_store::Store;
 
 use super::stage::{
-    LONG_MS, QUEUE, at_once, conflict, fenced, from_gone, from_queue, held, held_of, holds, ids, lapse,
-    refused, register, register_at, renew, running, submit, take, write,
+    QUEUE, at_once, conflict, end, fenced, from_gone, from_queue, held, held_of, holds, ids, refused,
+    register, register_at, renew, running, submit, take, write,
 };
 use crate::jobs;
 
@@ -15,7 +15,7 @@ pub async fn c06_a_request_survives_a_takeover<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (mut job, _) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     write(&journal, &mut job, None, vec![jobs::cancel_requested()]).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let bob = register(&journal, "bob").await;
     let taken = journal.claim(from_gone(&bob, 9)).await.expect("a live owner may claim");
     assert_eq!(taken.len(), 1);
@@ -35,7 +35,7 @@ pub async fn c06_a_request_at_a_version_before_the_claim_is_not_lost<J: Store>(j
     let launch = vec![jobs::launch_intended(&job)];
     write(&journal, &mut job, Some(&fence), launch).await;
     write(&journal, &mut job, None, vec![jobs::cancel_requested()]).await;
-    let news = renew(&journal, &ann, LONG_MS).await.expect("a live owner may renew").news;
+    let news = renew(&journal, &ann).await.expect("a live owner may renew").news;
     assert_eq!(news, [job.id]);
 }
 
@@ -45,7 +45,7 @@ pub async fn c33_of_many_reconcilers_exactly_one_takes_over<J: Store>(journal: J
     let (job, _) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
     let mut holder = ann;
     for round in 1..6 {
-        lapse(&journal, &holder).await;
+        end(&journal, &holder).await;
         let answers = at_once(8, |n| {
             let journal = journal.clone();
             async move {
@@ -72,9 +72,8 @@ pub async fn c34_a_job_of_a_live_owner_is_not_taken_over<J: Store>(journal: J) {
     for who in [&bob, &ann] {
         assert_eq!(ids(&journal, from_gone(who, 9)).await, []);
     }
-    lapse(&journal, &ann).await;
-    renew(&journal, &ann, LONG_MS).await.expect("it was not replaced");
-    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [], "a renewed lease protects again");
+    renew(&journal, &ann).await.expect("it is not over");
+    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, []);
     assert_eq!(ids(&journal, from_queue(&bob, QUEUE, 9)).await, [], "a held job waits in no queue");
     holds(&journal, &claimed).await;
     holds(&journal, &started).await;
@@ -84,7 +83,7 @@ pub async fn c34_a_job_of_a_live_owner_is_not_taken_over<J: Store>(journal: J) {
 pub async fn c35_a_takeover_fences_the_old_owner<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;
     let (_, old) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let bob = register(&journal, "bob").await;
     let (mut job, new) = take(&journal, from_gone(&bob, 9)).await;
     let expected = Fence { owner: bob.owner.clone(), incarnation: bob.incarnation, epoch: Epoch(2) };
@@ -102,9 +101,7 @@ pub async fn a_replaced_life_is_taken_over_at_once<J: Store>(journal: J) {
     let (first, _) = running(&journal, 1, jobs::spec(QUEUE), &old).await;
     let (second, _) = held(&journal, 2, jobs::spec(QUEUE), &old).await;
     let new = register(&journal, "ann").await;
-    // The margin is for leases that ran out; a life that was replaced is over whatever its lease says.
-    let from = Source::Expired { margin_ms: LONG_MS };
-    let mut taken = ids(&journal, Claim { from, ..from_gone(&new, 9) }).await;
+    let mut taken = ids(&journal, from_gone(&new, 9)).await;
     taken.sort();
     assert_eq!(taken, [first.id, second.id]);
     assert_eq!(ids(&journal, from_gone(&new, 9)).await, []);
@@ -118,19 +115,10 @@ pub async fn a_replaced_life_keeps_its_trees_from_other_hosts<J: Store>(journal:
     let new = register(&journal, "ann").await;
     let bob = register_at(&journal, "bob", "there").await;
     assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [waiting.id], "nothing of it was started");
-    lapse(&journal, &new).await;
-    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [started.id], "now the lease has run out");
-}
-
-/// A margin keeps everyone away for a while after the end of a lease.
-pub async fn a_takeover_waits_for_its_margin<J: Store>(journal: J) {
-    let ann = register(&journal, "ann").await;
-    let (job, _) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
-    lapse(&journal, &ann).await;
-    let bob = register(&journal, "bob").await;
-    let patient = Claim { from: Source::Expired { margin_ms: LONG_MS }, ..from_gone(&bob, 9) };
-    assert_eq!(ids(&journal, patient).await, []);
-    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [job.id]);
+    end(&journal, &new).await;
+    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [], "that is the end of another life");
+    end(&journal, &old).await;
+    assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [started.id], "now it is over");
 }
 
 /// Orphans of all queues are taken, at most as many as asked for, and their slots stay theirs.
@@ -139,7 +127,7 @@ pub async fn a_takeover_asks_for_no_queue_and_no_slot<J: Store>(journal: J) {
     for n in 0..5 {
         held(&journal, n, jobs::spec(&format!("queue-{}", n % 2)), &ann).await;
     }
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let bob = register(&journal, "bob").await;
     let mut taken = ids(&journal, from_gone(&bob, 0)).await;
     assert_eq!(taken, []);
@@ -158,7 +146,7 @@ pub async fn a_kept_job_stays_on_its_host<J: Store>(journal: J) {
     let kept = Spec { on_partition: OnPartition::Keep, ..jobs::spec(QUEUE) };
     let (started, _) = running(&journal, 1, kept.clone(), &ann).await;
     let (claimed, _) = held(&journal, 2, kept, &ann).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let far = register_at(&journal, "far", "there").await;
     assert_eq!(ids(&journal, from_gone(&far, 9)).await, [claimed.id], "nothing of it was ever started");
     holds(&journal, &started).await;
@@ -171,7 +159,7 @@ pub async fn an_abandoned_job_is_taken_from_its_host<J: Store>(journal: J) {
     let ann = register_at(&journal, "ann", "here").await;
     let kept = Spec { on_partition: OnPartition::Keep, ..jobs::spec(QUEUE) };
     let (mut job, _) = running(&journal, 1, kept, &ann).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let far = register_at(&journal, "far", "there").await;
     assert_eq!(ids(&journal, from_gone(&far, 9)).await, []);
     write(&journal, &mut job, None, vec![jobs::abandoned()]).await;
@@ -191,7 +179,7 @@ pub async fn what_cannot_be_taken_over_holds_nobody_up<J: Store>(journal: J) {
         }
     }
     let (plain, _) = running(&journal, 30, jobs::spec(QUEUE), &ann).await;
-    lapse(&journal, &ann).await;
+    end(&journal, &ann).await;
     let far = register_at(&journal, "far", "there").await;
     assert_eq!(ids(&journal, from_gone(&far, 1)).await, [plain.id]);
 }

@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use lastword_core::life::Life;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq};
 use lastword_store::hints::Hints;
 use lastword_store::postgres::{Options, Postgres};
@@ -207,6 +208,18 @@ impl Journal for Until {
 
     async fn renew(&self, renew: Renew) -> lastword_store::Result<Renewed> {
         self.journal()?.renew(renew).await
+    }
+
+    async fn lives(&self) -> lastword_store::Result<Vec<Life>> {
+        self.journal()?.lives().await
+    }
+
+    async fn end_life(&self, life: Incarnation, beat: u64) -> lastword_store::Result<bool> {
+        self.journal()?.end_life(life, beat).await
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     async fn held(

@@ -20,6 +20,8 @@ pub enum Answer {
     Taken(Result<Vec<Claimed>>),
     /// A renewal was answered.
     Renewed(Result<Renewed>),
+    /// The end of a life was answered.
+    LifeEnded(Result<bool>),
     /// Events were loaded.
     Loaded(Result<Vec<Event>>),
     /// A group was set.
@@ -49,6 +51,7 @@ impl Answer {
             Answer::Set(answer) => answer.as_ref().err(),
             Answer::Held(answer) => answer.as_ref().err(),
             Answer::Keyed(answer) => answer.as_ref().err(),
+            Answer::LifeEnded(answer) => answer.as_ref().err(),
             Answer::Removed(answer) => answer.as_ref().err(),
             Answer::Rows(answer) => answer.as_ref().err(),
             Answer::Spent(answer) => answer.as_ref().err(),

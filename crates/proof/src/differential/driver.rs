@@ -5,20 +5,21 @@ use std::time::Duration;
 
 use lastword_core::budget::Day;
 use lastword_core::decide::claim::Claimant;
+use lastword_core::life::Place;
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::spec::{OnPartition, Spec};
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{
     Append, AppendId, Event, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Phase, Seq, Timestamp,
 };
-use lastword_store::{Claim, Error, Filter, Group, KEY_MS, Key, List, Renew, Result, Source, Store};
+use lastword_store::{Claim, Error, Filter, Group, KEY_MS, Key, List, Removal, Renew, Result, Source, Store};
 
 use super::answer::{Answer, Lives};
 use super::operation::{OWNERS, Operation, Submission};
 use crate::jobs::{self, NOW};
 
-/// A lease or a margin that no run outlives.
-const LONG_MS: u64 = 36_000_000;
+/// The boot of every host.
+const BOOT: &str = "boot";
 
 /// More rows, events or orphans than a run can make.
 const ALL: u32 = 1_000_000;
@@ -60,13 +61,14 @@ impl<J: Store> Driver<J> {
                 let from = Source::Ready { group: queue_name(*queue), slots: *slots };
                 self.claim(*owner, *life, from, *at_most).await
             }
-            Operation::TakeOver { owner, patient } => {
-                let margin_ms = if *patient { LONG_MS } else { 0 };
-                self.claim(*owner, 0, Source::Expired { margin_ms }, ALL).await
-            }
-            Operation::Register { owner, over } => self.renew(*owner, None, *over).await,
-            Operation::Renew { owner, life, over } => match self.life(*owner, *life) {
-                Some(incarnation) => self.renew(*owner, Some(incarnation), *over).await,
+            Operation::TakeOver { owner } => self.claim(*owner, 0, Source::Expired, ALL).await,
+            Operation::Register { owner } => self.renew(*owner, None).await,
+            Operation::Renew { owner, life } => match self.life(*owner, *life) {
+                Some(incarnation) => self.renew(*owner, Some(incarnation)).await,
+                None => Answer::Nothing,
+            },
+            Operation::EndLife { owner, life, unseen } => match self.life(*owner, *life) {
+                Some(incarnation) => self.end_life(incarnation, *unseen).await,
                 None => Answer::Nothing,
             },
             Operation::Work { job, choice } => self.work(*job, *choice).await,
@@ -102,7 +104,7 @@ impl<J: Store> Driver<J> {
             },
             Operation::Key { key, job, late } => self.key(*key, *job, *late).await,
             Operation::Remove { job } => match pick(&self.jobs, *job) {
-                Some(job) => Answer::Removed(self.journal.remove(*job, self.keys_now).await),
+                Some(job) => self.remove(*job).await,
                 None => Answer::Nothing,
             },
             Operation::Everything => self.everything().await,
@@ -192,10 +194,9 @@ impl<J: Store> Driver<J> {
         // An owner that never registered uses a life that was never given.
         let incarnation = self.life(owner, life).unwrap_or(Incarnation { instance: 0, number: 0 });
         // Two of the owners share a host.
-        let host = HostId(format!("host-{}", owner / 2).into());
         // Some intend with their claim, some after it.
-        let boot = owner.is_multiple_of(2).then(|| "boot".into());
-        let by = Claimant { owner: owner_name(owner), incarnation, host, boot };
+        let boot = owner.is_multiple_of(2).then(|| BOOT.into());
+        let by = Claimant { owner: owner_name(owner), incarnation, host: host_name(owner), boot };
         let ordered = matches!(from, Source::Ready { .. });
         let mut answer = self.journal.claim(Claim { by, from, at_most, now: self.now }).await;
         for claimed in answer.iter_mut().flatten() {
@@ -212,9 +213,9 @@ impl<J: Store> Driver<J> {
         Answer::Taken(answer)
     }
 
-    async fn renew(&mut self, owner: u64, incarnation: Option<Incarnation>, over: bool) -> Answer {
-        let lease_ms = if over { 0 } else { LONG_MS };
-        let renew = Renew { owner: owner_name(owner), incarnation, lease_ms, now: self.now };
+    async fn renew(&mut self, owner: u64, incarnation: Option<Incarnation>) -> Answer {
+        let place = Place { host: host_name(owner), boot: BOOT.into() };
+        let renew = Renew { owner: owner_name(owner), place, incarnation, lease_ms: 15_000 };
         let mut answer = self.journal.renew(renew).await;
         if let Ok(renewed) = &mut answer {
             if incarnation.is_none() {
@@ -227,11 +228,30 @@ impl<J: Store> Driver<J> {
         Answer::Renewed(answer)
     }
 
+    async fn end_life(&mut self, life: Incarnation, unseen: u64) -> Answer {
+        let lives = match self.journal.lives().await {
+            Ok(lives) => lives,
+            Err(error) => return Answer::LifeEnded(Err(error)),
+        };
+        let beat = lives.iter().find(|stored| stored.incarnation == life).map_or(0, |stored| stored.beat);
+        Answer::LifeEnded(self.journal.end_life(life, beat.wrapping_sub(unseen)).await)
+    }
+
     async fn load(&mut self, job: u64, after: u64) -> Answer {
         let Some(id) = pick(&self.jobs, job).copied() else { return Answer::Nothing };
         let mut answer = self.journal.load(id, Seq(after)).await;
         answer.iter_mut().for_each(|events| self.lives.plain_events(events));
         Answer::Loaded(answer)
+    }
+
+    async fn remove(&mut self, job: JobId) -> Answer {
+        let answer = self.journal.remove(job, self.keys_now).await;
+        // Outside of this run no id is used again, so what was written to the job before is not repeated to the next one of that id.
+        if answer == Ok(Removal::Gone) {
+            self.sent.retain(|append| append.job != job);
+            self.fences.retain(|(fenced, _)| *fenced != job);
+        }
+        Answer::Removed(answer)
     }
 
     async fn key(&mut self, key: u64, job: u64, late: bool) -> Answer {
@@ -330,6 +350,11 @@ fn requests(job: &Job, choice: u64) -> Vec<Fact> {
 
 fn queue_name(queue: u64) -> String {
     format!("q-{queue}")
+}
+
+/// Returns the host of an owner. Each has one: where a name may be used twice is for the conformance suite.
+fn host_name(owner: u64) -> HostId {
+    HostId(format!("host-{}", owner / 2).into())
 }
 
 fn owner_name(owner: u64) -> OwnerId {

@@ -47,15 +47,11 @@ pub enum Operation {
     TakeOver {
         /// Which owner.
         owner: u64,
-        /// Whether the margin is long.
-        patient: bool,
     },
     /// Begins a new life.
     Register {
         /// Which owner.
         owner: u64,
-        /// Whether the lease is over at once.
-        over: bool,
     },
     /// Renews a life.
     Renew {
@@ -63,8 +59,15 @@ pub enum Operation {
         owner: u64,
         /// Which life of it: zero is the newest, one the life before.
         life: u64,
-        /// Whether the lease is over at once.
-        over: bool,
+    },
+    /// Ends a life.
+    EndLife {
+        /// Which owner.
+        owner: u64,
+        /// Which life of it: zero is the newest, one the life before.
+        life: u64,
+        /// How many beats ago it was looked at.
+        unseen: u64,
     },
     /// Lets the holder of a job do the next thing.
     Work {
@@ -248,14 +251,15 @@ impl Iterator for Operations {
     fn next(&mut self) -> Option<Operation> {
         let (owner, any, choice) =
             (self.random.below(OWNERS), self.random.below(1 << 16), self.random.below(1 << 16));
-        let over = self.random.chance(20);
+        let life = u64::from(self.random.chance(20));
         Some(match self.random.below(106) {
             0..14 => self.submission(),
             14..24 => Operation::Request { job: any, choice },
             24..38 => self.claim(),
-            38..45 => Operation::TakeOver { owner, patient: self.random.chance(15) },
-            45..50 => Operation::Register { owner, over },
-            50..62 => Operation::Renew { owner, life: u64::from(self.random.chance(20)), over },
+            38..45 => Operation::TakeOver { owner },
+            45..50 => Operation::Register { owner },
+            50..58 => Operation::Renew { owner, life },
+            58..62 => Operation::EndLife { owner, life, unseen: u64::from(self.random.chance(30)) },
             62..80 => Operation::Work { job: any, choice },
             80..84 => Operation::Unwind { fence: any, choice },
             84..88 => Operation::Stale { job: any, unseen: self.random.below(4), choice },

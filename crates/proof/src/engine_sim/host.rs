@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lastword_core::effects::Effect;
 use lastword_core::report::{Found, Report};
-use lastword_core::{AttemptNo, InputNo, JobId, Now};
+use lastword_core::{AttemptNo, BootTime, InputNo, JobId, Now};
 use lastword_engine::host::{BoxFuture, Clock, JobFiles, JobWorktrees, Keepers, Order, Reports};
 use lastword_engine::{Env, Recording, Stream};
 use tokio::sync::{Notify, oneshot};
@@ -340,6 +340,10 @@ impl Process {
 impl Clock for Simulated {
     fn now(&self) -> Now {
         self.0.sim.with(|world| world.clocks(&self.0))
+    }
+
+    fn since_boot(&self) -> BootTime {
+        BootTime(self.0.sim.with(|world| world.now()))
     }
 
     fn random(&self, bytes: &mut [u8]) -> io::Result<()> {

@@ -3,6 +3,7 @@
 use std::future::Future;
 
 use lastword_core::budget::{Day, Spent};
+use lastword_core::life::Life;
 use lastword_core::reference::Reference;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
@@ -216,6 +217,22 @@ impl Journal for Frail {
             world.ledger.apply(&record);
             Ok(renewed)
         })
+    }
+
+    fn lives(&self) -> impl Future<Output = Result<Vec<Life>>> + Send {
+        self.call(Frail::reading(17, None), |world| Ok(world.ledger.lives()))
+    }
+
+    fn end_life(&self, life: Incarnation, beat: u64) -> impl Future<Output = Result<bool>> + Send {
+        self.call(Frail::about(18, None), move |world| {
+            let record = world.ledger.end_life(life, beat);
+            record.iter().for_each(|record| world.ledger.apply(record));
+            Ok(record.is_some())
+        })
+    }
+
+    fn is_shared(&self) -> bool {
+        self.0.sim.with(|world| world.hosts.len() > 1)
     }
 
     fn append_and_claim(

@@ -1,5 +1,6 @@
 //! What runs in a tree: a plain command, or an agent that talks about its session and its turns.
 
+use lastword_core::Incarnation;
 use lastword_core::event::{Commit, SessionState, TurnEnding, Usage};
 use lastword_core::question::Ask;
 use lastword_core::receipt::Exit;
@@ -34,6 +35,8 @@ pub(super) struct Leader {
     pub(super) stopped_by: Option<Hold>,
     /// When its keeper next looks at its lease, and at its deadline.
     pub(super) looks: [u64; 2],
+    /// The life under whose lease it runs.
+    pub(super) under: Option<Incarnation>,
 }
 
 impl Leader {
@@ -45,6 +48,7 @@ impl Leader {
             recording: Vec::new(),
             stopped_by: None,
             looks: [0; 2],
+            under: None,
         }
     }
 }

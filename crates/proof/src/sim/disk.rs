@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use lastword_core::event::Stored;
+use lastword_core::life::{Life, Place};
 use lastword_core::view::row::Row;
 use lastword_core::{
     Append, AppendId, Epoch, Event, Fact, Fence, Incarnation, Job, JobId, OwnerId, Seq, Timestamp,
 };
-use lastword_store::memory::{Owner, Record};
+use lastword_store::memory::Record;
 
 use crate::random::Random;
 use crate::schedules::fnv;
@@ -19,7 +20,8 @@ use crate::schedules::fnv;
 const HEADER: usize = 4 + 8;
 
 const APPEND: u8 = 1;
-const OWNER: u8 = 2;
+const LIFE: u8 = 2;
+const LIFE_OVER: u8 = 3;
 
 /// The bytes of the log.
 #[derive(Default)]
@@ -35,7 +37,11 @@ impl Disk {
         self.bytes.extend([0; HEADER]);
         match record {
             Record::Append(append) => put_append(&mut self.bytes, append),
-            Record::Owner(owner) => put_owner(&mut self.bytes, owner),
+            Record::Life(life) => put_life(&mut self.bytes, life),
+            Record::LifeOver(life) => {
+                self.bytes.push(LIFE_OVER);
+                put_incarnation(&mut self.bytes, *life);
+            }
         }
         let payload = start + HEADER;
         let sum = fnv(&self.bytes[payload..]);
@@ -95,11 +101,14 @@ fn put_incarnation(out: &mut Vec<u8>, incarnation: Incarnation) {
     out.extend(incarnation.as_u128().to_le_bytes());
 }
 
-fn put_owner(out: &mut Vec<u8>, owner: &Owner) {
-    out.push(OWNER);
-    put_text(out, &owner.owner.0);
-    put_incarnation(out, owner.incarnation);
-    out.extend(owner.until.0.to_le_bytes());
+fn put_life(out: &mut Vec<u8>, life: &Life) {
+    out.push(LIFE);
+    put_incarnation(out, life.incarnation);
+    for text in [&life.owner.0, &life.place.host.0, &life.place.boot] {
+        put_text(out, text);
+    }
+    out.extend(life.beat.to_le_bytes());
+    out.extend(life.lease_ms.to_le_bytes());
 }
 
 fn put_append(out: &mut Vec<u8>, append: &Append) {
@@ -147,11 +156,14 @@ impl Reader<'_> {
 
     fn record(mut self) -> Option<Record> {
         match self.number::<1>()? as u8 {
-            OWNER => Some(Record::Owner(Owner {
-                owner: OwnerId(Arc::from(self.text()?)),
+            LIFE => Some(Record::Life(Life {
                 incarnation: Incarnation::from_u128(self.number::<16>()?),
-                until: Timestamp(self.number::<8>()? as u64),
+                owner: OwnerId(Arc::from(self.text()?)),
+                place: Place::new(&self.text()?, &self.text()?),
+                beat: self.number::<8>()? as u64,
+                lease_ms: self.number::<8>()? as u64,
             })),
+            LIFE_OVER => Some(Record::LifeOver(Incarnation::from_u128(self.number::<16>()?))),
             APPEND => self.append().map(|append| Record::Append(Box::new(append))),
             _ => None,
         }
@@ -205,13 +217,20 @@ mod tests {
 
     fn owner(name: &str) -> Record {
         let incarnation = Incarnation { instance: 1, number: 7 };
-        Record::Owner(Owner { owner: OwnerId(Arc::from(name)), incarnation, until: Timestamp(9) })
+        Record::Life(Life {
+            owner: OwnerId(Arc::from(name)),
+            incarnation,
+            place: Place::new("h", "b"),
+            beat: 9,
+            lease_ms: 5,
+        })
     }
 
     fn names(records: &[Record]) -> Vec<String> {
         let name = |record: &Record| match record {
-            Record::Owner(owner) => owner.owner.to_string(),
+            Record::Life(life) => life.owner.to_string(),
             Record::Append(append) => append.job.to_string(),
+            Record::LifeOver(life) => life.number.to_string(),
         };
         records.iter().map(name).collect()
     }

@@ -1,9 +1,10 @@
 //! The journal's state: the production ledger over a disk, and the calls and answers that travel to and from it.
 
 use lastword_core::decide::claim::Claimant;
-use lastword_core::{Append, Event, Incarnation, JobId, OwnerId, Seq};
+use lastword_core::life::Life;
+use lastword_core::{Append, Event, Incarnation, JobId, Seq};
 use lastword_store::memory::{Ledger, Record};
-use lastword_store::{Claimed, Renewed};
+use lastword_store::{Claimed, Renew, Renewed};
 
 use super::disk::Disk;
 use super::process::Hold;
@@ -36,7 +37,9 @@ pub(super) enum Verb {
     Ready(Claimant),
     Expired(Claimant),
     Mine(Incarnation),
-    Renew { owner: OwnerId, incarnation: Option<Incarnation> },
+    Renew(Renew),
+    Lives,
+    EndLife(Incarnation, u64),
 }
 
 /// What it says.
@@ -49,6 +52,10 @@ pub(super) enum Answer {
     Unavailable,
     Taken(Vec<Claimed>),
     Renewed(Renewed),
+    Lives(Vec<Life>),
+    LifeEnded,
+    /// The name is taken by a life elsewhere.
+    NameTaken,
 }
 
 /// The journal.
@@ -66,7 +73,7 @@ pub(super) struct Store {
 impl Store {
     pub(super) fn new() -> Store {
         Store {
-            ledger: Ledger::new(INSTANCE),
+            ledger: Ledger::shared(INSTANCE),
             disk: Disk::default(),
             up: true,
             unsynced: Vec::new(),

@@ -7,7 +7,7 @@ use lastword_core::outcome::Cause;
 use lastword_core::receipt::{Exit, KeeperStop, Rung};
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::OnPartition;
-use lastword_core::{AttemptNo, Job};
+use lastword_core::{AttemptNo, Incarnation, Job};
 
 use super::agent::{Leader, Next, Program};
 use super::fault::Fault;
@@ -30,7 +30,7 @@ impl World {
 
     /// Carries out an effect.
     pub(super) fn carry(&mut self, errand: Errand) {
-        let Errand { hold, effect, lease_until, given_up } = errand;
+        let Errand { hold, effect, under, given_up } = errand;
         let dead = self.processes[hold.process].hand(hold).is_none();
         let host = &self.hosts[self.processes[hold.process].host];
         // Of a sender that died, some effects were on their way already; of a host that is off, none.
@@ -54,8 +54,8 @@ impl World {
             return self.unclear(hold, effect, given_up);
         }
         match &effect {
-            Effect::Launch { .. } => self.launch(key, hold, lease_until, given_up),
-            Effect::Locate { .. } => self.locate(key, hold, lease_until, given_up),
+            Effect::Launch { .. } => self.launch(key, hold, under, given_up),
+            Effect::Locate { .. } => self.locate(key, hold, under, given_up),
             Effect::Watch { .. } => self.watch(key, hold, effect, given_up),
             Effect::Stop { cause, force, .. } => {
                 let (cause, force) = (*cause, *force);
@@ -89,7 +89,7 @@ impl World {
         self.after(way, Doing::Tell(hold, Box::new(report), late));
     }
 
-    fn launch(&mut self, key: Key, hold: Hold, lease_until: u64, given_up: bool) {
+    fn launch(&mut self, key: Key, hold: Hold, under: Incarnation, given_up: bool) {
         let Key { attempt, host, .. } = key;
         let Some(spec) = self.witness.jobs[hold.job].known.job.spec.clone() else { return };
         if self.place(key).tree.is_some() {
@@ -100,6 +100,7 @@ impl World {
         }
         let keeps = spec.on_partition == OnPartition::Keep;
         // A keeper that would have to end its tree at once does not start it.
+        let lease_until = self.leases.get(&under).copied().unwrap_or(0);
         let too_late = lease_until <= self.now && !keeps;
         let fails = self.random.chance(4);
         if self.place(key).closed || too_late || fails {
@@ -111,7 +112,7 @@ impl World {
         let program = Program::new(self.random.draw(), spec.work.is_agent(), resumed_from);
         let pid = self.places.len() as i32;
         let mut tree = Tree::new(&self.hosts[host], self.now, pid, Leader::new(program));
-        tree.lease_until = (!keeps).then_some(lease_until);
+        (tree.lease_until, tree.leader.under) = ((!keeps).then_some(lease_until), Some(under));
         let awake = tree.launched;
         let tree = self.place(key).launch(hold.epoch, tree);
         self.check_launch(hold.job, key);
@@ -180,7 +181,7 @@ impl World {
         }
     }
 
-    fn locate(&mut self, key: Key, hold: Hold, lease_until: u64, given_up: bool) {
+    fn locate(&mut self, key: Key, hold: Hold, under: Incarnation, given_up: bool) {
         let job = self.log_of(hold);
         let found = self.find(key, &job);
         match &found {
@@ -191,7 +192,7 @@ impl World {
                     self.feed_heard(hold, key.attempt, offset, signal);
                 }
             }
-            Found::Alive { .. } => self.extend_lease_of(key, lease_until),
+            Found::Alive { .. } => self.adopt(key, under),
             _ => {}
         }
         self.report(hold, Report::Located { attempt: key.attempt, found }, given_up);
@@ -328,8 +329,13 @@ impl World {
     pub(super) fn look_at_clock(&mut self, key: Key) {
         let (now, host) = (self.now, &self.hosts[key.host]);
         let (awake, asleep_until) = (host.awake(now), host.asleep_until);
-        let tree = self.place(key).tree.as_mut().filter(|tree| tree.alive && tree.is_kept());
+        let (leases, places) = (&self.leases, &mut self.places);
+        let tree = places.entry(key).or_default().tree.as_mut().filter(|tree| tree.alive && tree.is_kept());
         let Some(tree) = tree else { return };
+        // The timer has ended: whether there is a later deadline stands in the lease file of the life.
+        if tree.lease_until.is_some_and(|until| until <= now) {
+            tree.lease_until = tree.leader.under.map(|life| leases.get(&life).copied().unwrap_or(0));
+        }
         let deadline = tree.deadline.filter(|_| tree.shim);
         let over = match deadline {
             // What sleeps longer than its lease is ended before it can act: by the shim, or by the guard of a dead one.
@@ -354,22 +360,14 @@ impl World {
         }
     }
 
-    /// An owner has renewed: the keepers of its trees may go on, if they still obey it.
-    pub(super) fn extend_lease(&mut self, hold: Hold, until: u64) {
-        let (job, host) = (self.plan.ids[hold.job], self.processes[hold.process].host);
-        let held = self
-            .places
-            .iter()
-            .filter(|(key, place)| key.job == job && key.host == host && place.is_held_by(hold.epoch));
-        for key in held.map(|(key, _)| *key).collect::<Vec<_>>() {
-            self.extend_lease_of(key, until);
+    /// A later life of the owner has found the tree: it lives under that one's lease from here on.
+    fn adopt(&mut self, key: Key, under: Incarnation) {
+        let until = self.leases.get(&under).copied().unwrap_or(0);
+        let tree = self.place(key).tree.as_mut();
+        if let Some(tree) = tree.filter(|tree| tree.lease_until.is_some()) {
+            tree.leader.under = Some(under);
+            tree.lease_until = Some(until);
         }
-    }
-
-    fn extend_lease_of(&mut self, key: Key, until: u64) {
-        let lease = self.place(key).tree.as_mut().and_then(|tree| tree.lease_until.as_mut());
-        if let Some(lease) = lease {
-            *lease = (*lease).max(until);
-        }
+        self.look_at_clock(key);
     }
 }

@@ -1,16 +1,17 @@
 //! Processes that own jobs: each registers, renews, claims, and drives the production owner's step for what it holds.
 
 use lastword_core::effects::Effect;
+use lastword_core::life::{Life, Place};
 use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::report::Report;
-use lastword_core::{Fence, Job};
-use lastword_store::{Claimed, Renewed};
+use lastword_core::{BootTime, Fence, Job};
+use lastword_store::{Claimed, Renew, Renewed};
 
 use super::fault::Fault;
 use super::journal::{Answer, Caller, Verb};
 use super::process::{Errand, Hand, Hold};
 use super::wish::Wish;
-use super::world::{BEAT_MS, Doing, LEASE_MS, STOP_MS, TIMEOUT_MS, World};
+use super::world::{BEAT_MS, Doing, LEASE_MS, MARGIN_MS, STOP_MS, TIMEOUT_MS, World};
 
 impl World {
     /// A process comes to life.
@@ -38,8 +39,11 @@ impl World {
         });
         let holds: Vec<Hold> = process.hands.iter().map(|hand| hand.hold).collect();
         if process.calling.is_none() {
-            let verb = Verb::Renew { owner: process.name.clone(), incarnation: process.incarnation };
-            self.process_calls(no, verb);
+            // Its keepers have ended its trees, and others may have ended its life: what it does from here on is another life.
+            process.incarnation = process.incarnation.filter(|_| self.now < process.deadline);
+            let place = Place::new(&process.host_id.0, self.hosts[process.host].boot_id());
+            let (owner, incarnation) = (process.name.clone(), process.incarnation);
+            self.process_calls(no, Verb::Renew(Renew { owner, place, incarnation, lease_ms: LEASE_MS }));
         }
         for hold in holds {
             self.feed(hold, Input::Tick);
@@ -72,10 +76,6 @@ impl World {
                     return;
                 }
                 hand.call = 0;
-                let called_at = hand.called_at;
-                if matches!(answer, Answer::Stored(..) | Answer::Loaded(_)) {
-                    self.confirm(hold, called_at);
-                }
                 let input = match answer {
                     Answer::Loaded(events) => Input::Loaded(events),
                     Answer::Stored(..) => Input::Stored,
@@ -96,8 +96,11 @@ impl World {
                     self.take_up(no, claimed);
                 }
             }
-            // Replaced, perhaps by a registration of its own that came late: it registers anew at its next beat.
+            // Over, or replaced, perhaps by a registration of its own that came late: it registers anew at its next beat.
             Answer::Lapsed => self.processes[no].incarnation = None,
+            Answer::Lives(lives) => self.saw_lives(no, lives),
+            // It watches that life, to register when it is over.
+            Answer::NameTaken => self.process_calls(no, Verb::Lives),
             _ => {}
         }
     }
@@ -105,24 +108,11 @@ impl World {
     fn renewed(&mut self, no: usize, sent: u64, renewed: Renewed) {
         let process = &mut self.processes[no];
         process.incarnation = Some(renewed.incarnation);
-        // The journal counted from when it got the call, so counting from before it was sent errs on the safe side.
-        process.lease_until = sent + LEASE_MS - STOP_MS;
-        process.renewed_at = self.now;
-        let until = process.lease_until;
+        // The journal stored it later than it was sent, and others see it later still.
+        process.deadline = sent + LEASE_MS - STOP_MS;
+        self.leases.insert(renewed.incarnation, process.deadline);
         let holds: Vec<Hold> = process.hands.iter().map(|hand| hand.hold).collect();
         for hold in holds {
-            let gap = match self.processes[no].hand(hold) {
-                Some(hand) if hand.lease_until > self.now => {
-                    hand.lease_until = until;
-                    false
-                }
-                _ => true,
-            };
-            if gap {
-                self.feed(hold, Input::News);
-                continue;
-            }
-            self.extend_lease(hold, until);
             if renewed.news.contains(&self.plan.ids[hold.job]) {
                 self.feed(hold, Input::News);
             }
@@ -130,15 +120,27 @@ impl World {
         self.claim(no);
     }
 
-    /// Asks in turn for jobs that are ready, for jobs whose holder is gone, and for jobs it holds without knowing because an
-    /// answer got lost.
+    /// Takes in the lives that were read, and ends one that is over.
+    fn saw_lives(&mut self, no: usize, mut lives: Vec<Life>) {
+        let process = &mut self.processes[no];
+        lives.retain(|life| Some(life.incarnation) != process.incarnation);
+        process.watch.see(&lives, BootTime(self.now));
+        process.over = process.watch.over(MARGIN_MS, BootTime(self.now));
+        if let Some((life, beat)) = process.over.pop() {
+            self.process_calls(no, Verb::EndLife(life, beat));
+        }
+    }
+
+    /// Asks in turn for jobs that are ready, for the lives of others, for jobs whose holder is gone, and for jobs it holds without knowing
+    /// because an answer got lost.
     fn claim(&mut self, no: usize) {
         let process = &mut self.processes[no];
         let Some(claimant) = process.claimant(self.hosts[process.host].boot_id()) else { return };
         process.claims += 1;
-        let verb = match process.claims % 4 {
-            1 | 3 => Verb::Ready(claimant),
-            2 => Verb::Expired(claimant),
+        let verb = match process.claims % 6 {
+            1 | 4 => Verb::Ready(claimant),
+            2 | 5 => Verb::Lives,
+            3 => Verb::Expired(claimant),
             _ => Verb::Mine(claimant.incarnation),
         };
         self.process_calls(no, verb);
@@ -174,9 +176,7 @@ impl World {
         let now = self.clock(self.processes[no].host);
         let boot = self.hosts[self.processes[no].host].boot_id().into();
         let owner = Owner::new(folded, fence, self.processes[no].host_id.clone(), boot, now);
-        let lease_until = self.processes[no].lease_until;
-        let hand =
-            Hand { hold, owner, lease_until, call: 0, called_at: 0, watch: None, listens: false, idle: 0 };
+        let hand = Hand { hold, owner, call: 0, watch: None, listens: false, idle: 0 };
         self.processes[no].hands.push(hand);
         self.feed(hold, Input::Tick);
     }
@@ -218,20 +218,9 @@ impl World {
         }
     }
 
-    /// The journal said that a job was still held when it was called: if that was under the present lease, it protects it.
-    fn confirm(&mut self, hold: Hold, called_at: u64) {
-        let process = &mut self.processes[hold.process];
-        let (renewed_at, until) = (process.renewed_at, process.lease_until);
-        if let Some(hand) = process.hand(hold).filter(|_| called_at >= renewed_at) {
-            hand.lease_until = until;
-            self.extend_lease(hold, until);
-        }
-    }
-
     fn set_call(&mut self, hold: Hold, call: u64) {
         if let Some(hand) = self.processes[hold.process].hand(hold) {
             hand.call = call;
-            hand.called_at = self.now;
         }
     }
 
@@ -250,7 +239,8 @@ impl World {
     fn send(&mut self, hold: Hold, effect: Effect) {
         self.check_effect(hold, &effect);
         self.trace.say(self.now, || format!("w{} wants {effect:?} for job {}", hold.process, hold.job));
-        let lease_until = self.processes[hold.process].hand(hold).map_or(0, |hand| hand.lease_until);
+        let Some(hand) = self.processes[hold.process].hand(hold) else { return };
+        let under = hand.owner.fence().incarnation;
         let unclear = self.unlucky(4);
         if unclear {
             let wait = 50 + self.random.below(TIMEOUT_MS);
@@ -261,7 +251,7 @@ impl World {
             }
         }
         let way = 1 + self.random.below(if unclear { 2 * TIMEOUT_MS } else { 20 });
-        self.after(way, Doing::Carry(Box::new(Errand { hold, effect, lease_until, given_up: unclear })));
+        self.after(way, Doing::Carry(Box::new(Errand { hold, effect, under, given_up: unclear })));
     }
 
     /// A report reaches an owner.

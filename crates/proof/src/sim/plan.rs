@@ -24,6 +24,9 @@ pub(super) struct Plan {
     pub(super) guarded: bool,
     /// Whether a host may go for good.
     pub(super) host_may_go: bool,
+    /// Whether a host may be cloned. Then no job runs on without a lease: its tree on a host that is cut off cannot be told from one that
+    /// a reboot ended.
+    pub(super) host_may_be_cloned: bool,
 }
 
 impl Plan {
@@ -31,17 +34,19 @@ impl Plan {
     pub(super) fn draw(random: &mut Random) -> Plan {
         let id = |no: u8| JobId::new(0, Timestamp(1_000 + u64::from(no)), [no; 10]);
         let ids = [id(0), id(1), id(2)];
-        let mut specs = vec![Arc::new(spec(random, Vec::new()))];
+        let cloned = random.chance(15);
+        let mut specs = vec![Arc::new(spec(random, Vec::new(), cloned))];
         if random.chance(40) {
             let on = *random.pick(&[Needs::Success, Needs::AnyEnd]);
             let after = random.chance(50).then_some(Dependency { job: ids[0], on });
-            specs.push(Arc::new(spec(random, after.into_iter().collect())));
+            specs.push(Arc::new(spec(random, after.into_iter().collect(), cloned)));
         }
-        Plan { ids, specs, guarded: random.chance(50), host_may_go: random.chance(6) }
+        let (guarded, host_may_go) = (random.chance(50), random.chance(6));
+        Plan { ids, specs, guarded, host_may_go, host_may_be_cloned: cloned }
     }
 }
 
-fn spec(random: &mut Random, after: Vec<Dependency>) -> Spec {
+fn spec(random: &mut Random, after: Vec<Dependency>, cloned: bool) -> Spec {
     let agent = random.chance(65);
     let work = match agent {
         true => Work::Agent { provider: "a".to_owned(), prompt: "p".to_owned(), terms: Box::default() },
@@ -60,7 +65,7 @@ fn spec(random: &mut Random, after: Vec<Dependency>) -> Spec {
         },
         after,
         not_before: random.chance(10).then_some(Timestamp(crate::world::host::EPOCH_MS + 1_500)),
-        on_partition: if random.chance(30) { OnPartition::Keep } else { OnPartition::Stop },
+        on_partition: if random.chance(30) && !cloned { OnPartition::Keep } else { OnPartition::Stop },
         ..blank()
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::effects::Effect;
+use lastword_core::life::Watch;
 use lastword_core::owner::Owner;
 use lastword_core::{Epoch, HostId, Incarnation, OwnerId};
 
@@ -22,8 +23,8 @@ pub(super) struct Hold {
 pub(super) struct Errand {
     pub(super) hold: Hold,
     pub(super) effect: Effect,
-    /// Until when the sender may act.
-    pub(super) lease_until: u64,
+    /// The life under whose lease it was decided.
+    pub(super) under: Incarnation,
     /// Whether the sender was already told that nothing is known about it.
     pub(super) given_up: bool,
 }
@@ -45,10 +46,12 @@ pub(super) struct Process {
     pub(super) hands: Vec<Hand>,
     /// Claims of this life that were seen, so that none is taken up twice.
     pub(super) seen: Vec<(usize, Epoch)>,
-    /// Until when it may act without having heard from the journal.
-    pub(super) lease_until: u64,
-    /// When it last heard that its lease was renewed.
-    pub(super) renewed_at: u64,
+    /// When the lease of its life runs out.
+    pub(super) deadline: u64,
+    /// What it has seen of the lives of others.
+    pub(super) watch: Watch,
+    /// Lives that it has seen to be over, each with its beat.
+    pub(super) over: Vec<(Incarnation, u64)>,
     /// The call that is not answered, and when it was sent.
     pub(super) calling: Option<(u64, u64)>,
     pub(super) claims: u32,
@@ -58,12 +61,8 @@ pub(super) struct Process {
 pub(super) struct Hand {
     pub(super) hold: Hold,
     pub(super) owner: Owner,
-    /// Until when this job is surely its own: a lease that was renewed after a gap counts for a job only once the
-    /// journal has confirmed that no other owner took it in the gap.
-    pub(super) lease_until: u64,
-    /// The call that is not answered, zero is none, and when it was sent.
+    /// The call that is not answered; zero is none.
     pub(super) call: u64,
-    pub(super) called_at: u64,
     /// How far it has read in the recording of a place, once it watches one.
     pub(super) watch: Option<(Key, usize)>,
     /// Whether it is about to read on.
@@ -85,8 +84,9 @@ impl Process {
             cut_until: 0,
             hands: Vec::new(),
             seen: Vec::new(),
-            lease_until: 0,
-            renewed_at: 0,
+            deadline: 0,
+            watch: Watch::default(),
+            over: Vec::new(),
             calling: None,
             claims: 0,
         }
@@ -113,6 +113,8 @@ impl Process {
         self.seen.clear();
         self.incarnation = None;
         self.calling = None;
+        self.watch = Watch::default();
+        self.over.clear();
         self.paused_until = 0;
     }
 }

@@ -6,12 +6,12 @@
 use lastword_core::view::row::Row;
 use lastword_core::{Fence, Incarnation, Job, JobId, Seq};
 use lastword_store::memory::{Ledger, Record};
-use lastword_store::{Claim, Claimed, Error, Renew, Source};
+use lastword_store::{Claim, Claimed, Error, Source};
 
 use super::fault::Fault;
 use super::journal::{Answer, Call, Caller, INSTANCE, Verb};
 use super::plan::QUEUE;
-use super::world::{Doing, LEASE_MS, MARGIN_MS, TIMEOUT_MS, World};
+use super::world::{Doing, TIMEOUT_MS, World};
 
 impl World {
     /// Sends a call to the journal, through a network that may lose or keep it, and returns its number.
@@ -59,6 +59,7 @@ impl World {
             Err(Error::Conflict { .. }) => Answer::Conflict,
             Err(Error::Fenced { .. }) => Answer::Fenced,
             Err(Error::Lapsed { .. }) => Answer::Lapsed,
+            Err(Error::Taken { .. }) => Answer::NameTaken,
             Err(Error::Unavailable(_)) => Answer::Unavailable,
             Err(error @ (Error::Corrupt(_) | Error::Newer { .. })) => {
                 return self.fail("journal corrupt", || error.to_string());
@@ -88,15 +89,17 @@ impl World {
                 (Answer::Taken(taken), records)
             }
             Verb::Expired(by) => {
-                let from = Source::Expired { margin_ms: MARGIN_MS };
-                let (taken, records) = ledger.claim(&claim(by, from))?;
+                let (taken, records) = ledger.claim(&claim(by, Source::Expired))?;
                 (Answer::Taken(taken), records)
             }
             Verb::Mine(incarnation) => (Answer::Taken(mine(ledger, incarnation)), Vec::new()),
-            Verb::Renew { owner, incarnation } => {
-                let (renewed, record) =
-                    ledger.renew(&Renew { owner, incarnation, lease_ms: LEASE_MS, now })?;
+            Verb::Renew(renew) => {
+                let (renewed, record) = ledger.renew(&renew)?;
                 (Answer::Renewed(renewed), vec![record])
+            }
+            Verb::Lives => (Answer::Lives(ledger.lives()), Vec::new()),
+            Verb::EndLife(life, beat) => {
+                (Answer::LifeEnded, ledger.end_life(life, beat).into_iter().collect())
             }
         };
         for record in records {
@@ -160,7 +163,7 @@ impl World {
 
     /// Rebuilds the ledger from the disk: rows are made by folding.
     fn recover(&mut self) {
-        let mut ledger = Ledger::new(INSTANCE);
+        let mut ledger = Ledger::shared(INSTANCE);
         let mut jobs: Vec<Job> = Vec::new();
         for mut record in self.store.disk.read() {
             if let Record::Append(append) = &mut record {

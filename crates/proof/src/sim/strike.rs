@@ -4,6 +4,9 @@ use super::fault::Fault;
 use super::world::{Doing, LEASE_MS, MARGIN_MS, World};
 use crate::world::place::Key;
 
+/// The first boot of a clone: the host that it was made of does not come as far.
+const CLONE_BOOT: u32 = 5;
+
 impl World {
     /// Lets one planned fault strike.
     pub(super) fn strike(&mut self) {
@@ -23,6 +26,7 @@ impl World {
             23..26 => self.reboot(),
             26..28 => self.suspend(),
             28 if self.plan.host_may_go => self.lose_host(),
+            28..31 if self.plan.host_may_be_cloned => self.clone_host(),
             _ => self.jump_clock(),
         }
     }
@@ -94,6 +98,28 @@ impl World {
                 self.after(later, Doing::Restart(no));
             }
         }
+    }
+
+    /// The second host is started again from an image of the first: whatever ran on it is gone.
+    fn clone_host(&mut self) {
+        let (first, second) = (self.processes[0].name.clone(), 2);
+        if self.hosts[1].gone || self.processes[second].name == first {
+            return self.crash_owner();
+        }
+        self.struck_all(Fault::HostCloned);
+        let off = 200 + self.random.below(1_000);
+        self.trace.say(self.now, || format!("h1 becomes a clone of h0, {off} ms"));
+        self.hosts[1].reboot(self.now, off);
+        self.hosts[1].boot = CLONE_BOOT;
+        for (_, place) in self.places.iter_mut().filter(|(key, _)| key.host == 1) {
+            place.power_off(self.now);
+        }
+        let host_id = self.processes[0].host_id.clone();
+        let clone = &mut self.processes[second];
+        clone.crash();
+        (clone.name, clone.host_id) = (first, host_id);
+        let later = off + self.random.below(500);
+        self.after(later, Doing::Restart(second));
     }
 
     fn suspend(&mut self) {

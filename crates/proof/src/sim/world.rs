@@ -2,9 +2,11 @@
 //!
 //! First comes the chaos, with at least three faults; then everything heals, and every job must come to its last word.
 
+use std::collections::BTreeMap;
+
 use lastword_core::receipt::Exit;
 use lastword_core::report::Report;
-use lastword_core::{Now, Timestamp};
+use lastword_core::{Incarnation, Now, Timestamp};
 
 use super::agent::Leader;
 use super::fault::{Fault, TABLE};
@@ -87,6 +89,8 @@ pub(super) struct World {
     pub(super) store: Store,
     pub(super) processes: [Process; 3],
     pub(super) hosts: [Host; 2],
+    /// The lease files: when the lease of each life runs out for its keepers.
+    pub(super) leases: BTreeMap<Incarnation, u64>,
     pub(super) places: Places<Leader>,
     pub(super) askers: Vec<Asker>,
     pub(super) witness: Witness,
@@ -137,6 +141,7 @@ impl World {
             store: Store::new(),
             processes: std::array::from_fn(|no| Process::new(no, hosts[no])),
             hosts: [Host::default(), Host::default()],
+            leases: BTreeMap::new(),
             places: Places::new(),
             askers: Vec::new(),
             coverage: Coverage::of(TABLE),

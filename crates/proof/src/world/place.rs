@@ -160,11 +160,6 @@ impl<P> Place<P> {
         newest
     }
 
-    /// Reports whether the keeper here obeys exactly this claim.
-    pub(crate) fn is_held_by(&self, epoch: Epoch) -> bool {
-        self.epoch == epoch
-    }
-
     /// Starts a tree under a claim. From here on nothing else can be started.
     pub(crate) fn launch(&mut self, epoch: Epoch, tree: Tree<P>) -> TreeId {
         (self.closed, self.epoch) = (true, self.epoch.max(epoch));

@@ -18,7 +18,6 @@ use uuid::Uuid;
 use super::batch::{Packed, event, job_id, number, settle, write};
 use super::connect::Value;
 use super::failure::{Failure, Try};
-use super::lease::LEASE_MS_MAX;
 use super::witness::{Witness, with_here};
 use crate::admit::Verdict;
 use crate::claim::{self, Haul, room, slots};
@@ -32,14 +31,15 @@ const FIRST: &str = "select due, job from ready where queue = $1 and priority = 
 /// The statements of a claim before the one that stores it. Benches run them through another client.
 pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
 
-/// Whether this is the journal that was opened, whether the lease of the owner runs, and the group, if it is stored.
+/// Whether this is the journal that was opened, whether this is the present life of the owner, and the group, if it is stored.
 const ALIVE: &str = with_here!(
     "$4",
     "$5",
     " select exists (select from here), exists (
-        select from owners o cross join meta m
-        where o.owner = $1 and o.incarnation = $2 and o.until > clock_timestamp()
-            and o.incarnation between m.instance_first and m.instance_last
+        select from lives l cross join meta m
+        where l.owner = $1 and l.incarnation = $2
+            and l.incarnation between m.instance_first and m.instance_last
+            and not exists (select from lives n where n.owner = l.owner and n.incarnation > l.incarnation)
     ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros
     from (values (1)) one left join groups g on g.name = $3::text
     left join spent s on s.name = g.name and s.day = $6::bigint"
@@ -175,7 +175,7 @@ async fn check(
 ) -> Try<usize> {
     let (group, unset) = match &claim.from {
         Source::Ready { group, slots } => (Some(group), *slots),
-        Source::Expired { .. } => (None, None),
+        Source::Expired => (None, None),
     };
     let incarnation = Uuid::from_u128(claim.by.incarnation.as_u128());
     let statement = transaction.prepare_cached(ALIVE).await?;
@@ -261,7 +261,7 @@ impl Search<'_> {
             haul.taken.extend(match self.claim.from {
                 Source::Ready { .. } => self.alone_in_conversation(decided).await?,
                 // Jobs that are taken over drive their conversation already.
-                Source::Expired { .. } => decided,
+                Source::Expired => decided,
             });
             if whole && candidates.len() < missing {
                 break;
@@ -301,10 +301,8 @@ impl Search<'_> {
     }
 
     async fn expired(&self, limit: i64) -> Try<Vec<(Uuid, Lease)>> {
-        let Source::Expired { margin_ms } = self.claim.from else { return Ok(Vec::new()) };
-        let margin = margin_ms.min(LEASE_MS_MAX) as i64;
         let statement = self.transaction.prepare_cached(EXPIRED).await?;
-        let rows = self.transaction.query(&statement, &[&limit, &self.seen, &margin]).await?;
+        let rows = self.transaction.query(&statement, &[&limit, &self.seen]).await?;
         let lease = |over| if over { Lease::Over } else { Lease::Replaced };
         Ok(rows.iter().map(|row| (row.get(0), lease(row.get(1)))).collect())
     }

@@ -29,8 +29,8 @@ mod failure;
 mod feed;
 mod groups;
 mod keys;
-mod lease;
 mod list;
+mod lives;
 mod options;
 mod pool;
 mod schema;
@@ -43,6 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
+use lastword_core::life::Life;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use tokio::sync::Mutex;
 use tokio_postgres::Config;
@@ -151,7 +152,19 @@ impl Journal for Postgres {
     }
 
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
-        self.patiently(|| lease::renew(&self.0.readers, &self.0.witness, &renew)).await
+        self.patiently(|| lives::renew(&self.0.readers, &self.0.witness, &renew)).await
+    }
+
+    async fn lives(&self) -> Result<Vec<Life>> {
+        self.patiently(|| lives::lives(&self.0.readers)).await
+    }
+
+    async fn end_life(&self, life: Incarnation, beat: u64) -> Result<bool> {
+        self.patiently(|| lives::end_life(&self.0.readers, &self.0.witness, life, beat)).await
+    }
+
+    fn is_shared(&self) -> bool {
+        true
     }
 
     async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {

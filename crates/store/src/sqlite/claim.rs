@@ -4,13 +4,14 @@ use lastword_core::budget::{Budget, Day, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::spec::Conversation;
-use lastword_core::{Incarnation, JobId, Seq, Timestamp};
+use lastword_core::{Incarnation, JobId, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::{Found, Prepared, find, job_id, moment, write};
 use super::failure::failed;
+use super::lives::present;
 use super::log;
-use crate::claim::{Haul, Registered, Taken, check_owner, lease, may_drive, room, slots, take};
+use crate::claim::{Haul, Taken, check_owner, lease, may_drive, room, slots, take};
 use crate::{Claim, Claimed, Error, Group, Result, Source};
 
 /// Candidates per query. Most claims need one page; more follow where candidates are passed over.
@@ -18,7 +19,7 @@ const PAGE: usize = 64;
 
 /// Takes jobs for an owner whose lease runs.
 pub(super) fn claim(connection: &Connection, instance: u64, claim: &Claim) -> Result<Vec<Claimed>> {
-    check_owner(claim, registered(connection, &claim.by.owner.0)?, instance)?;
+    check_owner(claim, present(connection, &claim.by.owner.0)?, instance)?;
     match &claim.from {
         Source::Ready { group, slots: unset } => {
             let stored = find_group(connection, group)?;
@@ -30,20 +31,8 @@ pub(super) fn claim(connection: &Connection, instance: u64, claim: &Claim) -> Re
             let held = if slots.is_some() { held(connection, group)? } else { 0 };
             take_ready(connection, claim, group, room(claim, slots, held))
         }
-        Source::Expired { margin_ms } => take_expired(connection, claim, *margin_ms),
+        Source::Expired => take_expired(connection, claim),
     }
-}
-
-fn registered(connection: &Connection, owner: &str) -> Result<Option<Registered>> {
-    const SELECT: &str = "select incarnation, until from owners where owner = ?1";
-    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-    let found = select.query_row([owner], |row| Ok(registration(row.get(0)?, row.get(1)?)));
-    found.optional().map_err(failed)
-}
-
-fn registration(incarnation: [u8; 16], until: u64) -> Registered {
-    let incarnation = Incarnation::from_u128(u128::from_be_bytes(incarnation));
-    Registered { incarnation, until: Timestamp(until) }
 }
 
 /// Returns the group of this name.
@@ -102,34 +91,31 @@ fn take_ready(connection: &Connection, claim: &Claim, group: &str, room: usize) 
     haul.end()
 }
 
-/// A held job: its id, the incarnation that holds it, and what is stored of that owner.
-type Held = ([u8; 16], [u8; 16], Option<[u8; 16]>, Option<u64>);
+/// A held job: its id, the life that holds it, whether that is stored, and the newest life of its owner.
+type Held = ([u8; 16], [u8; 16], bool, Option<[u8; 16]>);
 
-fn take_expired(connection: &Connection, claim: &Claim, margin_ms: u64) -> Result<Vec<Claimed>> {
+fn take_expired(connection: &Connection, claim: &Claim) -> Result<Vec<Claimed>> {
     // Leaves out what the rule calls live.
-    const SELECT: &str = "select job, holder_incarnation, incarnation, until from jobs indexed by jobs_held \
-         left join owners on owner = holder_owner \
+    const EXPIRED: &str = "select job, holder_incarnation, \
+             exists (select 1 from lives where incarnation = holder_incarnation) as stored, \
+             (select max(incarnation) from lives where owner = holder_owner) as newest \
+         from jobs indexed by jobs_held \
          where holder_incarnation is not null and job > ?1 \
-         and (until is null or until <= ?2 or incarnation <> holder_incarnation) \
-         order by job limit ?3";
-    let margin = i64::try_from(margin_ms).unwrap_or(i64::MAX);
-    let before = moment(claim.now).saturating_sub(margin);
+         and (not stored or newest is not holder_incarnation) \
+         order by job limit ?2";
     let room = room(claim, None, 0);
     let (mut haul, mut after) = (Haul::new(), [0; 16]);
+    let incarnation = |bytes| Incarnation::from_u128(u128::from_be_bytes(bytes));
     while haul.taken.len() < room {
-        let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+        let mut select = connection.prepare_cached(EXPIRED).map_err(failed)?;
         let limit = PAGE.min(room - haul.taken.len());
-        let page = select.query_map(params![after, before, limit], |row| {
-            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?))
-        });
+        let page = select
+            .query_map(params![after, limit], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)));
         let page: Vec<Held> = page.and_then(Iterator::collect).map_err(failed)?;
         let Some((last, ..)) = page.last() else { break };
         after = *last;
-        for (job, holder, incarnation, until) in page {
-            let holder = Incarnation::from_u128(u128::from_be_bytes(holder));
-            let registered =
-                incarnation.zip(until).map(|(incarnation, until)| registration(incarnation, until));
-            let lease = lease(holder, registered, margin_ms, claim.now);
+        for (job, holder, is_stored, newest) in page {
+            let lease = lease(incarnation(holder), is_stored, newest.map(incarnation));
             take_one(connection, &mut haul, job_id(job)?, claim, lease)?;
         }
     }

@@ -19,10 +19,10 @@ mod failure;
 mod groups;
 mod keys;
 mod list;
+mod lives;
 mod log;
 mod open;
 mod reader;
-mod renew;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -35,6 +35,7 @@ pub use examine::{Examined, examine, unknown_jobs};
 use std::path::Path;
 use std::sync::Arc;
 
+use lastword_core::life::Life;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq};
 
 use crate::hints::{Bell, Hints};
@@ -128,6 +129,19 @@ impl Journal for Sqlite {
 
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
         self.0.writer.ask(|reply| writer::Request::Renew(renew, reply)).await
+    }
+
+    async fn lives(&self) -> Result<Vec<Life>> {
+        self.0.void.check()?;
+        self.0.readers.run(lives::lives).await
+    }
+
+    async fn end_life(&self, life: Incarnation, beat: u64) -> Result<bool> {
+        self.0.writer.change(move |connection| lives::end_life(connection, life, beat)).await
+    }
+
+    fn is_shared(&self) -> bool {
+        false
     }
 
     async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {

@@ -39,6 +39,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_removed.sql"),
     include_str!("migrations/0005_lists.sql"),
     include_str!("migrations/0006_budgets.sql"),
+    include_str!("migrations/0007_lives.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.
@@ -230,7 +231,7 @@ fn instance(connection: &mut Connection, file: &Path) -> Result<u64> {
     let instance = random()?;
     let renamed = "update meta set instance = ?1, device = ?2, inode = ?3";
     transaction.execute(renamed, params![instance.cast_signed(), device, inode]).map_err(failed)?;
-    transaction.execute("delete from owners", []).map_err(failed)?;
+    transaction.execute("delete from lives", []).map_err(failed)?;
     transaction.commit().map_err(failed)?;
     Ok(instance)
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use lastword_core::decide::claim::Claimant;
 use lastword_core::decide::submit;
 use lastword_core::event::{DependencySettled, LaunchIntended, LimitChanged, Stored};
+use lastword_core::life::Place;
 use lastword_core::limits::{Limit, Limits};
 use lastword_core::outcome::Outcome;
 use lastword_core::spec::{Dependency, Needs, Spec};
@@ -74,7 +75,12 @@ fn launch(job: &Job, fence: &Fence) -> Append {
 }
 
 async fn register(journal: &Sqlite) -> Incarnation {
-    let renew = Renew { owner: OwnerId("ann".into()), incarnation: None, lease_ms: 5_000, now: NOW };
+    let renew = Renew {
+        owner: OwnerId("ann".into()),
+        place: Place::new("here", "boot"),
+        incarnation: None,
+        lease_ms: 5_000,
+    };
     journal.renew(renew).await.expect("anyone may register").incarnation
 }
 
@@ -235,12 +241,17 @@ async fn c35_a_copied_file_is_another_instance_and_refuses_what_was_given_before
     let write = copy.append(launch(&job, &taken.fence)).await;
     assert_eq!(write, Err(Error::Fenced { job: job.id }));
     assert!(matches!(claim(&copy, incarnation, ready()).await, Err(Error::Lapsed { .. })));
-    let renew = Renew { owner: OwnerId("ann".into()), incarnation: Some(incarnation), lease_ms: 1, now: NOW };
+    let renew = Renew {
+        owner: OwnerId("ann".into()),
+        place: Place::new("here", "boot"),
+        incarnation: Some(incarnation),
+        lease_ms: 1,
+    };
     assert!(matches!(copy.renew(renew).await, Err(Error::Lapsed { .. })));
     // A new incarnation gets the job although the old lease has not run out: it was not given by this database.
     let again = register(&copy).await;
     assert_ne!(again.instance, incarnation.instance);
-    let taken = claim(&copy, again, Source::Expired { margin_ms: 0 }).await.expect("the lease runs");
+    let taken = claim(&copy, again, Source::Expired).await.expect("the lease runs");
     assert_eq!(taken.len(), 1);
 
     let original = open(&first);

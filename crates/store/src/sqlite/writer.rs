@@ -15,9 +15,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use super::append::{Prepared, append};
 use super::claim::claim;
 use super::failure::failed;
+use super::lives::renew;
 use super::log::newest_place;
 use super::open::{Opened, connect};
-use super::renew::renew;
 use super::witness::{Void, Witness};
 use crate::hints::Bell;
 use crate::{Claim, Claimed, Error, Renew, Renewed, Result};
@@ -343,9 +343,12 @@ impl Writer {
             Request::Change(change) => change.run(connection).map(|()| Answer::Change),
         };
         match answer {
-            Err(refused @ (Error::Conflict { .. } | Error::Fenced { .. } | Error::Lapsed { .. })) => {
-                Ok(Answer::Refused(refused))
-            }
+            Err(
+                refused @ (Error::Conflict { .. }
+                | Error::Fenced { .. }
+                | Error::Lapsed { .. }
+                | Error::Taken { .. }),
+            ) => Ok(Answer::Refused(refused)),
             other => other,
         }
     }

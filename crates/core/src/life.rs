@@ -1,0 +1,132 @@
+//! Lives of owners: how long one may act, and when others may say that it is over.
+//!
+//! A life is one registration of an owner. It renews its lease by adding one to its beat, and nothing else about time is stored: clocks of
+//! two hosts, or of a host and a database, are never compared. The owner counts its lease from before it sent the renewal. Another process
+//! counts from after it saw a beat, by its own boot clock; only when that beat has not changed for the lease and a margin may it end the
+//! life, and the journal compares the beat once more. What the owner counts is over before that, whichever clocks jump.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::ids::{BootTime, HostId, Incarnation, OwnerId};
+
+/// The part of a lease that keepers need to end their trees: an owner counts its lease as over that much earlier.
+pub const STOP_MS: u64 = 1_000;
+
+/// How much longer than its lease a beat must stand still: for clocks that run at different speeds, and for keepers that are scheduled late.
+pub const MARGIN_MS: u64 = 2_000;
+
+/// Where trees can be seen and signalled: a host, in one of its boots.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Place {
+    /// The host.
+    pub host: HostId,
+    /// The id of its boot.
+    pub boot: Arc<str>,
+}
+
+impl Place {
+    /// Returns the place with these ids.
+    pub fn new(host: &str, boot: &str) -> Place {
+        Place { host: HostId(host.into()), boot: boot.into() }
+    }
+}
+
+/// A life that is not over, as stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    /// The owner.
+    pub owner: OwnerId,
+    /// Names the life.
+    pub incarnation: Incarnation,
+    /// Where it runs.
+    pub place: Place,
+    /// How often its lease was renewed.
+    pub beat: u64,
+    /// How long its lease lasts from each beat.
+    pub lease_ms: u64,
+}
+
+/// Returns when the lease of a life ends for its owner and its keepers, if the renewal was sent at `sent`.
+pub fn deadline(sent: BootTime, lease_ms: u64) -> BootTime {
+    sent.plus_ms(lease_ms.saturating_sub(STOP_MS))
+}
+
+/// The beats of lives, as one process has seen them.
+#[derive(Clone, Debug, Default)]
+pub struct Watch {
+    seen: BTreeMap<Incarnation, Seen>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Seen {
+    beat: u64,
+    /// From then on it has not changed.
+    since: BootTime,
+    lease_ms: u64,
+}
+
+impl Watch {
+    /// Takes in the lives that were read. `now` is the time after the answer: a beat may be as young as that.
+    pub fn see(&mut self, lives: &[Life], now: BootTime) {
+        let before = std::mem::take(&mut self.seen);
+        for life in lives {
+            let new = Seen { beat: life.beat, since: now, lease_ms: life.lease_ms };
+            let known = before.get(&life.incarnation).filter(|known| known.beat == life.beat);
+            self.seen.insert(life.incarnation, known.copied().unwrap_or(new));
+        }
+    }
+
+    /// Returns the lives that may be ended, each with the beat at which it stands.
+    pub fn over(&self, margin_ms: u64, now: BootTime) -> Vec<(Incarnation, u64)> {
+        let is_over = |seen: &Seen| seen.since.plus_ms(seen.lease_ms).plus_ms(margin_ms) <= now;
+        self.seen.iter().filter(|(_, seen)| is_over(seen)).map(|(life, seen)| (*life, seen.beat)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn life(number: u64, beat: u64) -> Life {
+        let incarnation = Incarnation { instance: 1, number };
+        let place = Place::new("here", "1");
+        Life { owner: OwnerId("ann".into()), incarnation, place, beat, lease_ms: 10_000 }
+    }
+
+    fn over(watch: &Watch, now: u64) -> Vec<(u64, u64)> {
+        let over = watch.over(MARGIN_MS, BootTime(now));
+        over.into_iter().map(|(life, beat)| (life.number, beat)).collect()
+    }
+
+    #[test]
+    fn c102_a_beat_must_stand_still_for_the_lease_and_the_margin() {
+        let mut watch = Watch::default();
+        watch.see(&[life(1, 5), life(2, 1)], BootTime(100));
+        watch.see(&[life(1, 6), life(2, 1)], BootTime(9_000));
+        watch.see(&[life(1, 6), life(2, 1)], BootTime(12_099));
+        assert_eq!(over(&watch, 12_099), []);
+        assert_eq!(over(&watch, 12_100), [(2, 1)]);
+        assert_eq!(over(&watch, 20_999), [(2, 1)]);
+        assert_eq!(over(&watch, 21_000), [(1, 6), (2, 1)]);
+    }
+
+    #[test]
+    fn a_life_that_was_away_is_seen_anew() {
+        let mut watch = Watch::default();
+        watch.see(&[life(1, 5)], BootTime(0));
+        watch.see(&[], BootTime(5_000));
+        watch.see(&[life(1, 5)], BootTime(6_000));
+        assert_eq!(over(&watch, 17_999), []);
+        assert_eq!(over(&watch, 18_000), [(1, 5)]);
+    }
+
+    #[test]
+    fn c38_the_owner_counts_its_lease_as_over_first() {
+        // Sent at 1,000, stored at once, and seen at the same moment by a clock that agrees.
+        let mut watch = Watch::default();
+        watch.see(&[life(1, 1)], BootTime(1_000));
+        let first = (0..).step_by(100).find(|now| !over(&watch, *now).is_empty()).unwrap();
+        assert_eq!(first - deadline(BootTime(1_000), 10_000).0, MARGIN_MS + STOP_MS);
+    }
+}

@@ -492,7 +492,7 @@ fn c83_a_launch_that_came_after_its_lease_is_no_failure_of_the_job() {
     let once = late(TestJob::launching(agent()));
     assert!(matches!(once.job.phase, Phase::Backoff { .. }), "{:?}", once.job.phase);
     let end = once.job.attempts[0].end.clone().expect("it ended");
-    assert_eq!((end.error, end.receipt.proof), (None, Proof::NeverStarted));
+    assert_eq!((end.error.as_deref(), end.receipt.proof), (None, Proof::NeverStarted));
     assert_eq!(end.receipt.launch_error, Some(LaunchError::at(LaunchStep::Lease)));
 }
 

@@ -302,6 +302,8 @@ open_enums! {
         Prepare = "prepare",
         /// In the keeper: its folder, pipes, the fork.
         Keeper = "keeper",
+        /// In the keeper: the lease was over, so it started nothing.
+        Lease = "lease",
         /// In the child: its session and controlling terminal.
         Session = "session",
         /// In the child: standard input, output and error.
@@ -550,6 +552,7 @@ impl From<receipt::LaunchStep> for LaunchStep {
         match step {
             receipt::LaunchStep::Prepare => LaunchStep::Prepare,
             receipt::LaunchStep::Keeper => LaunchStep::Keeper,
+            receipt::LaunchStep::Lease => LaunchStep::Lease,
             receipt::LaunchStep::Session => LaunchStep::Session,
             receipt::LaunchStep::Stdio => LaunchStep::Stdio,
             receipt::LaunchStep::Cgroup => LaunchStep::Cgroup,

@@ -67,8 +67,8 @@ fn c18_limits_do_not_wake_a_keeper_that_waits_to_write_its_record() {
     let launched = place.launch(&launch);
     let in_the_way = block_record(&launch, &launched.shim);
     let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
-    let (lease, deadline) = (clock::boot_ms(), clock::awake_ms());
-    keeper.lease(Some(lease + 3_600_000)).unwrap();
+    let (lease, deadline) = (place.lease("lease", 3_600_000), clock::awake_ms());
+    keeper.follow(Some(&lease)).unwrap();
     keeper.deadline(Some(deadline + 3_600_000)).unwrap();
     std::fs::write(launch.cwd.join("go"), "").unwrap();
     let status = until("the tree is gone and not recorded", || {
@@ -76,7 +76,7 @@ fn c18_limits_do_not_wake_a_keeper_that_waits_to_write_its_record() {
     });
     assert_eq!((status.lease, status.deadline), (None, None), "its limits are over");
     // An owner that takes it over sets them again. Both have passed.
-    keeper.lease(Some(lease)).unwrap();
+    keeper.follow(Some(&place.lease("over", 0))).unwrap();
     keeper.deadline(Some(deadline)).unwrap();
     drop(keeper);
     let (before, begin) = (spent(launched.shim.pid), Instant::now());
@@ -177,7 +177,9 @@ fn maximum_values_mean_unlimited() {
     let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
     keeper.stop(Stop { cause: "cancel", term_ms: Some(u64::MAX), ..Stop::default() }).unwrap();
     assert_eq!(keeper.status().unwrap().rung, Some(Rung::Term));
-    keeper.lease(Some(u64::MAX)).unwrap();
+    let lease = place.lease("lease", 0);
+    lease.write(u64::MAX).unwrap();
+    keeper.follow(Some(&lease)).unwrap();
     keeper.deadline(Some(u64::MAX)).unwrap();
     assert_eq!(keeper.status().unwrap().phase, "stopping");
     assert!(launched.leader.is_alive());

@@ -109,26 +109,19 @@ fn c12_the_deadline_is_enforced_without_a_daemon() {
 }
 
 #[test]
-fn c35_an_expired_lease_ends_the_tree_and_an_old_owner_is_refused() {
+fn c35_a_later_owner_is_obeyed_and_an_old_one_refused() {
     let place = Place::new();
-    let launch = Launch {
-        epoch: 5,
-        lease: Some(clock::boot_ms() + 60_000),
-        ..place.script("a", "echo $$; sleep 100")
-    };
+    let launch = Launch { epoch: 5, ..place.script("a", "echo $$; sleep 100") };
     place.launch(&launch);
     let pids = place.pids(&launch, 1);
     let mut old = Keeper::connect(&launch.dir, 5).unwrap();
     let mut new = Keeper::connect(&launch.dir, 6).unwrap();
-    new.lease(Some(clock::boot_ms() + 120_000)).unwrap();
-    let refused = old.stop(FORCE);
-    assert!(matches!(refused, Err(Error::Stale(_))));
+    new.deadline(None).unwrap();
+    assert!(matches!(old.stop(FORCE), Err(Error::Stale(_))));
     assert!(pids[0].is_alive());
     assert_eq!(new.status().unwrap().phase, "running");
-    new.lease(Some(clock::boot_ms() + 50)).unwrap();
-    let record = place.end_of(&launch);
-    assert_eq!(record.receipt.keeper_stop, Some(KeeperStop::Lease));
-    assert!(!pids[0].is_alive());
+    new.stop(FORCE).unwrap();
+    place.end_of(&launch);
 }
 
 #[test]

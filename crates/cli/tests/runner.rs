@@ -6,6 +6,7 @@ mod common;
 mod engine;
 mod executable;
 mod hostile;
+mod lease;
 mod life;
 mod limits_and_namespaces;
 mod output;

@@ -200,6 +200,8 @@ pub enum LaunchStep {
     Prepare,
     /// In the keeper: its folder, pipes, the fork.
     Keeper,
+    /// In the keeper: the lease was over, so it started nothing.
+    Lease,
     /// In the child: its session and controlling terminal.
     Session,
     /// In the child: standard input, output and error.

@@ -13,6 +13,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use crate::claim::Claim;
 use crate::error::Error;
 use crate::folder::Folder;
+use crate::lease::LeaseFile;
 use crate::line_format::Line;
 use crate::spelling;
 
@@ -145,7 +146,7 @@ pub struct Status {
     pub inputs_written: u64,
     /// When the keeper will stop the tree on its own.
     pub deadline: Option<u64>,
-    /// When its lease expires.
+    /// Until when its lease lasts, as far as the keeper has read, in milliseconds of the boot clock.
     pub lease: Option<u64>,
     /// The epoch of the owner that it obeys.
     pub epoch: u64,
@@ -214,9 +215,10 @@ impl Keeper {
         self.send(KeeperCommand::Deadline(at)).map(drop)
     }
 
-    /// Renews the lease, in milliseconds of the boot clock.
-    pub fn lease(&mut self, at: Option<u64>) -> Result<(), Error> {
-        self.call(Line::new("lease").with_some("at", at), &[]).map(drop)
+    /// Has the keeper follow this lease file from now on, or none. A keeper of version 0.1.0 declines: it knows no such file.
+    pub fn follow(&mut self, lease: Option<&LeaseFile>) -> Result<(), Error> {
+        let line = Line::new("follow").with_bytes_some("lease_file", lease.map(LeaseFile::path));
+        self.call(line, &[]).map(drop)
     }
 
     /// Changes the size of the leader's terminal. A keeper of version 0.1.0 declines.

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use lastword_core::receipt::Level;
 
 use crate::attributes::Attributes;
+use crate::lease::LeaseFile;
 use crate::line_format::Line;
 use crate::spelling;
 
@@ -43,8 +44,8 @@ pub struct Launch {
     pub leftover_ms: u64,
     /// When the keeper stops the tree on its own, in milliseconds of the awake clock (`CLOCK_MONOTONIC`).
     pub deadline: Option<u64>,
-    /// When its lease expires, in milliseconds of the boot clock (`CLOCK_BOOTTIME`).
-    pub lease: Option<u64>,
+    /// The lease file that it follows. `None`: it may run without a lease.
+    pub lease: Option<LeaseFile>,
     /// The highest containment level to use. A namespace changes what a program sees, so it is opt-in.
     pub at_most: Level,
     /// Lets the tree gain privileges (`sudo`). It may then escape to another user, and the record says so.
@@ -117,7 +118,7 @@ impl Launch {
             .with("term", self.term_ms)
             .with("leftover", self.leftover_ms)
             .with_some("deadline", self.deadline)
-            .with_some("lease", self.lease)
+            .with_bytes_some("lease_file", self.lease.as_ref().map(LeaseFile::path))
             .with("at_most", spelling::level_name(self.at_most))
             .with("privileges", u8::from(self.new_privileges))
             .with("epoch", self.epoch)
@@ -156,7 +157,7 @@ impl Launch {
             term_ms: first.get("term")?,
             leftover_ms: first.get("leftover")?,
             deadline: first.get("deadline"),
-            lease: first.get("lease"),
+            lease: path("lease_file").map(LeaseFile::new),
             at_most: spelling::parse_level(first.text("at_most")?)?,
             new_privileges: first.get::<u8>("privileges")? == 1,
             epoch: first.get("epoch")?,
@@ -209,7 +210,7 @@ mod tests {
             term_ms: 3,
             leftover_ms: 4,
             deadline: Some(5),
-            lease: Some(6),
+            lease: Some(LeaseFile::new("/leases/6 7")),
             at_most: Level::Namespace,
             new_privileges: true,
             epoch: 7,

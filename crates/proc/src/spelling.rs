@@ -43,6 +43,7 @@ spelling!(rung_name, parse_rung, Rung, {
 spelling!(step_name, parse_step, LaunchStep, {
     "prepare" => LaunchStep::Prepare,
     "keeper" => LaunchStep::Keeper,
+    "lease" => LaunchStep::Lease,
     "session" => LaunchStep::Session,
     "stdio" => LaunchStep::Stdio,
     "cgroup" => LaunchStep::Cgroup,

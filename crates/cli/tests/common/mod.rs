@@ -3,7 +3,9 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use lastword_proc::{ExitRecord, Identity, Keeper, Launch, Launched, Nursery, Recording, Stop, wait};
+use lastword_proc::{
+    ExitRecord, Identity, Keeper, Launch, Launched, LeaseFile, Nursery, Recording, Stop, clock, wait,
+};
 
 use crate::executable::lastword;
 
@@ -37,6 +39,13 @@ impl Place {
             cwd: self.folder.path().to_owned(),
             ..Launch::new(self.dir(name), ["sh", "-c", script])
         }
+    }
+
+    /// Returns a lease file that lasts for so long.
+    pub(crate) fn lease(&self, name: &str, ms: u64) -> LeaseFile {
+        let lease = LeaseFile::new(self.dir(name));
+        lease.write(clock::boot_ms() + ms).expect("a lease file");
+        lease
     }
 
     pub(crate) fn run(&self, launch: &Launch) -> ExitRecord {

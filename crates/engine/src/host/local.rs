@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 
 use super::gits::Gits;
 use super::keeper_table::KeeperTable;
+use super::leases::Leases;
 use super::traits::Clock;
 use crate::lock::lock;
 
@@ -44,6 +45,8 @@ pub(super) struct Inner {
     /// How much of each stream is kept.
     pub(super) keep: Keep,
     pub(super) keepers: KeeperTable,
+    /// `None` if trees run without a lease: the journal belongs to this host alone.
+    pub(super) leases: Option<Leases>,
     /// `None` if this host keeps no worktrees.
     pub(super) gits: Option<Gits>,
     calls: Arc<Semaphore>,
@@ -72,6 +75,7 @@ impl LocalHost {
             place,
             keep,
             keepers: KeeperTable::default(),
+            leases: None,
             gits: None,
             calls,
         })))
@@ -83,6 +87,18 @@ impl LocalHost {
             inner.keep = Keep::Caps { head, tail };
         }
         self
+    }
+
+    /// Has every tree follow the lease of the life that launched or adopted it, except those of jobs that keep running without one. The
+    /// lease files are kept in `folder`; one in memory, such as the user's runtime folder, can be written while the disk is full. Call it
+    /// before the host is shared.
+    pub fn with_leases(mut self, folder: PathBuf) -> Result<LocalHost, Error> {
+        let what = format!("cannot create {}", folder.display());
+        let leases = Leases::new(folder).map_err(|source| Error::Io { what, source })?;
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.leases = Some(leases);
+        }
+        Ok(self)
     }
 
     /// Keeps worktrees of jobs on this host. Call it before the host is shared.

@@ -8,6 +8,7 @@ use lastword_core::{AttemptNo, Awake, Job, JobId};
 use lastword_proc::{self as proc, Alive, Identity, Located, boot_id};
 
 use super::local::LocalHost;
+use super::traits::Order;
 
 /// What the journal knows of an attempt, to find it by.
 #[derive(Clone, Debug)]
@@ -40,12 +41,17 @@ pub(super) fn tree(leader: &Identity, level: Level, withheld: Option<String>) ->
 }
 
 impl LocalHost {
-    /// Finds out what became of an attempt.
-    pub(super) fn locate(&self, job: &Job, attempt: AttemptNo) -> Result<Report, String> {
-        self.locate_known(job.id, attempt, &KnownAttempt::of(job, attempt))
+    /// Finds out what became of an attempt. A tree that is alive follows the lease of this life from now on.
+    pub(super) fn locate_and_adopt(&self, order: &Order, attempt: AttemptNo) -> Result<Report, String> {
+        let known = KnownAttempt::of(&order.job, attempt);
+        let located = self.locate_known(order.job.id, attempt, &known)?;
+        if matches!(located, Report::Located { found: Found::Alive { .. }, .. }) {
+            self.adopt(order, attempt)?;
+        }
+        Ok(located)
     }
 
-    /// The same by what is known of it. An error means that it cannot be known yet.
+    /// Finds it by what is known of it. An error means that it cannot be known yet.
     pub(super) fn locate_known(
         &self,
         job: JobId,

@@ -101,7 +101,13 @@ impl<J: Store> Worker<J> {
         let renew = Renew { owner: owner.clone(), place: place.clone(), incarnation: life, lease_ms };
         let Renewed { incarnation, beat, news } = self.desk.journal.renew(renew).await?;
         let claimant = Claimant { owner, incarnation, host: place.host, boot: Some(place.boot) };
-        *lock(&self.life) = Some(Present { claimant, beat, deadline: deadline(sent, lease_ms) });
+        let deadline = deadline(sent, lease_ms);
+        // Keepers first: nothing is launched under a lease that they cannot read.
+        if let Err(error) = self.host.extend_lease(incarnation, deadline.0).await {
+            let what = format!("the lease of its trees cannot be written: {error}");
+            self.desk.troubles.add(None, what, "make room: they are ended when the lease is over");
+        }
+        *lock(&self.life) = Some(Present { claimant, beat, deadline });
         for job in news {
             self.desk.agenda.tasks.nudge(job);
         }

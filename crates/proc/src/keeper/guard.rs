@@ -1,23 +1,29 @@
-//! The guard: claims the folder, forks the shim, and waits for it. If the shim dies without an exit record, the guard kills the tree.
+//! The guard: claims the folder, forks the shim, and waits for it. If the shim dies without an exit record, or does not end the tree when
+//! its lease is over, the guard kills the tree.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::Path;
 
-use lastword_core::receipt::{Exit, LaunchError, LaunchStep, Proof};
+use lastword_core::receipt::{Exit, KeeperStop, Proof};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 
 use super::control;
+use super::lease::{self, Lease, LeaseListener};
 use super::levels::Levels;
 use super::reply;
 use super::shim::{self, Handover};
+use super::spawn::NotRun;
 use super::stop::{KILL_PAUSE_MS, STUCK_AFTER_MS, STUCK_PAUSE_MS};
 use crate::claim::{Claim, KeeperClaim};
 use crate::clock;
 use crate::exit_record::ExitRecord;
 use crate::folder::Folder;
-use crate::identity::Identity;
+use crate::identity::{Identity, pidfd, send};
 use crate::launch::Launch;
+use crate::lease::LeaseFile;
 use crate::leftovers;
 use crate::level::cgroup::Leaf;
 use crate::limits;
@@ -26,6 +32,16 @@ use crate::tree::{self, OwnChildren, SeenProcesses};
 
 /// Pause before retrying to write a record.
 const RETRY_MS: u64 = 500;
+
+/// How long a shim may take to end its tree once the lease is over: ten times what it takes. After that it counts as frozen. One that is
+/// merely slow loses little: the guard goes on where it was.
+const FROZEN_AFTER_MS: u64 = 200;
+
+/// How long a killed shim may take to die before its tree is killed around it. Longer only if it is in uninterruptible sleep.
+const SHIM_DIES_WITHIN_MS: u64 = 20;
+
+/// Pause of a guard that cannot poll.
+const BLIND_PAUSE_MS: u64 = 10;
 
 /// The size limit of a launch: argument list and environment.
 const LAUNCH_BYTES_MAX: u64 = 8 << 20;
@@ -67,14 +83,16 @@ struct Claimed {
     listener: OwnedFd,
     socket: String,
     guard: Identity,
+    /// Reports the death of the shim.
+    signals: OwnedFd,
 }
 
 /// Becomes a guard and claims the folder.
 fn claim(launch: &Launch) -> io::Result<Claimed> {
     sys::set_name(c"lw-guard");
     sys::wait_for_children();
-    // Only KILL ends a guard; the signals that its shim handles are merely blocked here.
-    drop(sys::signal_fd()?);
+    // Only KILL ends a guard. Of the signals that its shim handles, it heeds the death of a child.
+    let signals = sys::signal_fd()?;
     rustix::process::setsid()?;
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     rustix::process::chdir("/")?;
@@ -88,7 +106,7 @@ fn claim(launch: &Launch) -> io::Result<Claimed> {
     match Claim::take(&folder, &guard, &socket, &launch.marker) {
         Ok(Some(claim)) => {
             folder.lock();
-            Ok(Claimed { folder, claim, listener, socket, guard })
+            Ok(Claimed { folder, claim, listener, socket, guard, signals })
         }
         Ok(None) => {
             let _ = folder.remove(&socket);
@@ -103,49 +121,136 @@ fn claim(launch: &Launch) -> io::Result<Claimed> {
 
 /// Forks the shim and waits for it.
 fn keep(claimed: Claimed, launch: Launch, levels: Levels, reply: OwnedFd) -> ! {
-    let Claimed { folder, claim, listener, socket, guard } = claimed;
+    if launch.lease.as_ref().is_some_and(LeaseFile::is_over) {
+        give_up(&claimed, &reply, NotRun::without_lease())
+    }
+    let (heard, teller) = match lease::pipe() {
+        Ok(ends) => ends,
+        Err(error) => give_up(&claimed, &reply, NotRun::in_keeper("cannot make a pipe", Some(&error))),
+    };
     match sys::fork() {
         Ok(Fork::Child) => {
-            shim::run(Handover { folder, claim, listener, socket, launch, levels, reply, guard })
+            let Claimed { folder, claim, listener, socket, guard, signals } = claimed;
+            drop((signals, heard));
+            shim::run(Handover { folder, claim, listener, socket, launch, levels, reply, guard, teller })
         }
         Ok(Fork::Parent(shim)) => {
-            let dir = launch.dir.clone();
-            drop((launch, listener, reply, levels));
-            watch(folder, &dir, claim, &socket, shim)
+            let Claimed { folder, claim, listener, socket, signals, .. } = claimed;
+            let (dir, lease) = (launch.dir.clone(), Lease::follow(launch.lease.clone()));
+            drop((launch, listener, reply, levels, teller));
+            watch(folder, &dir, claim, &socket, Watched { shim, signals, heard, lease, over_since: None })
         }
-        // Nothing was started. The claim is taken, so the exit record says so.
-        Err(error) => {
-            let why = format!("cannot fork: {error}");
-            let mut record = ExitRecord::bare(Proof::NeverStarted, "guard");
-            record.exec_error = Some(why.clone());
-            record.receipt.launch_error =
-                Some(LaunchError { step: LaunchStep::Keeper, errno: error.raw_os_error() });
-            publish(&folder, &record);
-            let _ = folder.remove(&socket);
-            refuse(&reply, &why)
-        }
+        Err(error) => give_up(&claimed, &reply, NotRun::in_keeper("cannot fork", Some(&error))),
     }
 }
 
+/// Refuses a launch after the folder was claimed: nothing was started, and the exit record says so.
+fn give_up(claimed: &Claimed, reply: &OwnedFd, why: NotRun) -> ! {
+    let mut record = ExitRecord::bare(Proof::NeverStarted, "guard");
+    record.exec_error = Some(why.message.clone());
+    record.receipt.launch_error = Some(why.error);
+    publish(&claimed.folder, &record);
+    let _ = claimed.folder.remove(&claimed.socket);
+    refuse(reply, &why.message)
+}
+
 /// Waits for the shim, and ends the tree if it left no exit record.
-fn watch(folder: Folder, dir: &Path, claim: File, socket: &str, shim: i32) -> ! {
+fn watch(folder: Folder, dir: &Path, claim: File, socket: &str, mut watched: Watched) -> ! {
     let children = OwnChildren::open();
     // A shim exits with 0 only after its record is durable.
-    let is_recorded = loop {
-        match sys::reap(true) {
-            Reaped::One(pid, exit) if pid == shim => break exit == Exit::Code(0),
-            Reaped::NoChildren => break false,
-            Reaped::One(..) | Reaped::NoneYet => {}
-        }
-    };
-    let folder = if is_recorded { folder } else { record(folder.or_again(dir), dir, &claim, &children) };
+    let is_recorded = watched.wait() == Some(Exit::Code(0));
+    let why = watched.over_since.map(|_| KeeperStop::Lease);
+    let folder = if is_recorded { folder } else { record(folder.or_again(dir), dir, &claim, &children, why) };
     let _ = folder.remove(socket);
     drop(claim);
     sys::exit(0)
 }
 
+/// The shim, while its guard waits for it.
+struct Watched {
+    shim: i32,
+    signals: OwnedFd,
+    heard: LeaseListener,
+    lease: Lease,
+    /// Since when the lease is known to be over, by the awake clock.
+    over_since: Option<u64>,
+}
+
+impl Watched {
+    /// Waits until the shim has exited, and returns how. If the lease is over and the shim does not end the tree, kills the shim.
+    fn wait(&mut self) -> Option<Exit> {
+        loop {
+            match self.reap() {
+                Reaped::One(_, exit) => return Some(exit),
+                Reaped::NoChildren => return None,
+                Reaped::NoneYet => {}
+            }
+            if let Some(file) = self.heard.newest() {
+                (self.lease, self.over_since) = (Lease::follow(file), None);
+            }
+            if self.over_since.is_none() && self.lease.is_over() {
+                self.over_since = Some(clock::awake_ms());
+            }
+            if self.over_since.is_some_and(|since| clock::awake_ms() - since >= FROZEN_AFTER_MS) {
+                return self.kill();
+            }
+            self.poll();
+        }
+    }
+
+    /// Reaps the shim. It is the only child for as long as it lives: it adopts the orphans below it.
+    fn reap(&self) -> Reaped {
+        loop {
+            match sys::reap(false) {
+                Reaped::One(pid, _) if pid != self.shim => {}
+                other => return other,
+            }
+        }
+    }
+
+    /// Sleeps until the shim dies, names another lease file, or it is time to look at the lease.
+    fn poll(&self) {
+        let (pause, timer) = match self.over_since {
+            // The timer has expired, and stays so.
+            Some(since) => (Some((since + FROZEN_AFTER_MS).saturating_sub(clock::awake_ms())), None),
+            None => (self.lease.pause_ms(), self.lease.timer()),
+        };
+        let fds = [Some(self.signals.as_fd()), self.heard.poll_fd(), timer];
+        let mut fds: Vec<PollFd<'_>> =
+            fds.into_iter().flatten().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        // It fails if another process lowered our limit of descriptors below what we have open.
+        let is_blind = poll(&mut fds, pause.map(clock::timespec).as_ref()) == Err(Errno::INVAL);
+        if is_blind && !limits::restore() {
+            clock::pause(BLIND_PAUSE_MS);
+        }
+        sys::take_signals(self.signals.as_fd());
+    }
+
+    /// Kills the shim, which works on a frozen one, and returns how it exited unless it does not die.
+    fn kill(&self) -> Option<Exit> {
+        let began = clock::awake_ms();
+        while clock::awake_ms() - began < SHIM_DIES_WITHIN_MS {
+            // It keeps its pid until it is reaped here.
+            if let Some(shim) = pidfd(self.shim) {
+                let _ = send(&shim, rustix::process::Signal::KILL);
+            }
+            if let Reaped::One(_, exit) = self.reap() {
+                return Some(exit);
+            }
+            clock::pause(KILL_PAUSE_MS);
+        }
+        None
+    }
+}
+
 /// Ends the tree and records that, unless its shim did. Returns the folder, which may have been deleted meanwhile.
-fn record(folder: Folder, dir: &Path, claim: &File, children: &OwnChildren) -> Folder {
+fn record(
+    folder: Folder,
+    dir: &Path,
+    claim: &File,
+    children: &OwnChildren,
+    why: Option<KeeperStop>,
+) -> Folder {
     if matches!(ExitRecord::read(&folder), Ok(Some(_))) {
         return folder;
     }
@@ -154,7 +259,8 @@ fn record(folder: Folder, dir: &Path, claim: &File, children: &OwnChildren) -> F
         // It was deleted. Ours can still be read.
         _ => KeeperClaim::read_from(claim).ok(),
     };
-    let record = end(&folder, keeper.as_ref(), children);
+    let mut record = end(&folder, keeper.as_ref(), children);
+    record.receipt.keeper_stop = record.receipt.keeper_stop.or(why);
     let folder = folder.or_again(dir);
     publish(&folder, &record);
     folder

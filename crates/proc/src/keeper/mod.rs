@@ -3,6 +3,7 @@
 mod control;
 mod guard;
 pub(crate) mod input;
+mod lease;
 mod levels;
 mod nursery;
 mod output;

@@ -1,10 +1,14 @@
 //! The requests a keeper answers, one method per verb.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
+
 use super::control::{Request, refusal};
 use super::input::Offered;
 use super::shim::Shim;
 use crate::claim::VERSION;
 use crate::clock;
+use crate::lease::LeaseFile;
 use crate::line_format::Line;
 use crate::spelling;
 use crate::tree::{self, SeenProcesses};
@@ -22,7 +26,7 @@ impl Shim {
             }
             // The size is that of a terminal somewhere else: no concern of the owner.
             "resize" => return self.resize(line),
-            "input" | "close" | "interrupt" | "stop" | "deadline" | "lease" | "trim" | "hold" => {}
+            "input" | "close" | "interrupt" | "stop" | "deadline" | "follow" | "trim" | "hold" => {}
             // Checked before the epoch: an unknown verb must not change which owner is obeyed.
             _ => return refusal("unknown", "this keeper does not know this request"),
         }
@@ -45,14 +49,17 @@ impl Shim {
             "stop" => self.take_stop(line),
             "hold" => self.freeze(line.get::<u8>("still") == Some(1)),
             // The tree is gone: a limit would only wake the keeper, again and again.
-            "deadline" | "lease" if self.ending.is_some() => Line::new("ok"),
+            "deadline" | "follow" if self.ending.is_some() => Line::new("ok"),
             "deadline" => {
                 self.launch.deadline = line.get("at");
                 Line::new("ok")
             }
-            "lease" => {
-                self.set_lease(line.get("at"));
-                Line::new("ok")
+            "follow" => {
+                let file = line.bytes("lease_file").map(|path| LeaseFile::new(OsStr::from_bytes(path)));
+                match self.follow(file) {
+                    Ok(()) => Line::new("ok"),
+                    Err(_) => refusal("full", "its guard does not listen; try again later"),
+                }
             }
             _ => self.trim(line),
         }
@@ -85,7 +92,7 @@ impl Shim {
             .with("told", self.input.completed)
             .with("taken", self.input.accepted)
             .with_some("deadline", self.launch.deadline)
-            .with_some("lease", self.launch.lease)
+            .with_some("lease", self.lease.until())
             .with("epoch", self.launch.epoch)
     }
 

@@ -1,14 +1,15 @@
 //! The shim: parent of the leader, subreaper of its tree, reader of its output. It proves that the tree is empty.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
 use lastword_core::receipt::{Exit, KeeperStop, Level, OutputBytes, Proof, Receipt, Rung};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 
 use super::control::Control;
 use super::input::Input;
+use super::lease::{Lease, LeaseTeller};
 use super::levels::Levels;
 use super::output::{CHUNK_BYTES, Stream};
 use super::reply;
@@ -20,6 +21,7 @@ use crate::exit_record::ExitRecord;
 use crate::folder::{self, Folder};
 use crate::identity::{Identity, pidfd};
 use crate::launch::Launch;
+use crate::lease::LeaseFile;
 use crate::level::cgroup::Leaf;
 use crate::level::namespace::Init;
 use crate::level::namespace_watch::{Entered, NamespaceWatch};
@@ -60,6 +62,8 @@ pub(super) struct Handover {
     /// Where the daemon waits for the result of the launch.
     pub(super) reply: OwnedFd,
     pub(super) guard: Identity,
+    /// Tells the guard which lease file is followed.
+    pub(super) teller: LeaseTeller,
 }
 
 /// The state of a tree and its keeper.
@@ -71,7 +75,9 @@ pub(super) struct Shim {
     pub(super) socket: String,
     /// Signals sent to the shim itself, and the deaths of children.
     signals: OwnedFd,
-    lease_timer: Option<OwnedFd>,
+    pub(super) lease: Lease,
+    /// Tells the guard which lease file is followed.
+    teller: LeaseTeller,
     pub(super) launch: Launch,
     pub(super) control: Control,
     pub(super) streams: Vec<Stream>,
@@ -118,7 +124,7 @@ pub(super) fn run(handover: Handover) -> ! {
     {
         sys::exit(EXIT_CANNOT_BEGIN);
     }
-    let Handover { folder, claim, listener, socket, launch, levels, reply, guard } = handover;
+    let Handover { folder, claim, listener, socket, launch, levels, reply, guard, teller } = handover;
     // The group's path is recorded before the group is created, so that a successor finds it even if we are killed.
     let line = own.write(Line::new("shim")).with_bytes_some("cgroup", levels.leaf_path(&launch, &own));
     if claim::append(&claim, &line).is_err() {
@@ -129,7 +135,9 @@ pub(super) fn run(handover: Handover) -> ! {
         claim,
         socket,
         signals,
-        lease_timer: None,
+        // Before anything runs: the timer ends what a look before the gate lets through.
+        lease: Lease::follow(launch.lease.clone()),
+        teller,
         control: Control::new(listener),
         streams: Vec::new(),
         input: Input::new(None, false),
@@ -153,7 +161,6 @@ pub(super) fn run(handover: Handover) -> ! {
         buffer: Vec::with_capacity(CHUNK_BYTES),
         launch,
     };
-    shim.set_lease(shim.launch.lease);
     shim.start(&levels);
     loop {
         shim.turn();
@@ -187,6 +194,8 @@ impl Shim {
         let recorded = leader.as_ref().map(|leader| claim::append(&self.claim, &leader.line()));
         // A leader that could not be recorded is not released; its gate closes when `spawned` is dropped.
         let released = match recorded {
+            // Looked at here, since all before may have taken long.
+            Some(Ok(())) if self.lease.is_over() => Err(NotRun::without_lease()),
             Some(Ok(())) => spawned
                 .open_gate()
                 .map_err(|error| NotRun::in_keeper("cannot release the leader", Some(&error))),
@@ -300,9 +309,9 @@ impl Shim {
         if self.launch.deadline.is_some_and(|at| clock::awake_ms() >= at) && !self.stop.is_requested() {
             self.stop_tree(Some(KeeperStop::Deadline), false, self.launch.term_ms);
         }
-        // Kill at once: without a lease, another host may start the job at any moment.
-        if self.launch.lease.is_some_and(|at| clock::boot_ms() >= at) {
-            self.set_lease(None);
+        // Kill at once: without a lease, another host may start the job at any moment. The guard keeps its timer until the tree is empty.
+        if self.lease.is_over() {
+            self.lease = Lease::default();
             self.stop_tree(Some(KeeperStop::Lease), true, 0);
         }
     }
@@ -343,22 +352,13 @@ impl Shim {
         leader.identity.signal(rustix::process::Signal::INT).unwrap_or(false)
     }
 
-    /// Sets when the lease expires, in milliseconds of the boot clock.
-    pub(super) fn set_lease(&mut self, at: Option<u64>) {
-        self.launch.lease = at;
-        let Some(at) = at else {
-            self.lease_timer = None;
-            return;
-        };
-        // `poll` counts only time awake; this timer also expires while the machine sleeps.
-        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
-        self.lease_timer = rustix::time::timerfd_create(TimerfdClockId::Boottime, flags).ok();
-        if let Some(timer) = &self.lease_timer {
-            // Never zero, which would disarm the timer.
-            let value = Timespec { tv_sec: (at / 1000) as i64, tv_nsec: (at % 1000 * 1_000_000) as i64 + 1 };
-            let when = Itimerspec { it_interval: Timespec { tv_sec: 0, tv_nsec: 0 }, it_value: value };
-            let _ = rustix::time::timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &when);
+    /// Has guard and shim follow another lease file, or none. Fails, and changes nothing, if the guard does not listen.
+    pub(super) fn follow(&mut self, file: Option<LeaseFile>) -> io::Result<()> {
+        if !self.lease.follows(file.as_ref()) {
+            self.teller.tell(file.as_ref())?;
+            self.lease = Lease::follow(file);
         }
+        Ok(())
     }
 
     /// Sleeps until something happens, then handles it.
@@ -369,8 +369,7 @@ impl Shim {
         let stop = self.stop.pause_ms().filter(|_| self.ending.is_none());
         let retry = self.ending.as_ref().map(|(_, at)| at.saturating_sub(now));
         let stalled = self.streams.iter().any(Stream::is_stalled).then_some(RETRY_MS);
-        // In case the timer could not be created.
-        let lease = self.launch.lease.map(|at| at.saturating_sub(clock::boot_ms()));
+        let lease = self.lease.pause_ms();
         // No child is left whose death would wake us.
         let group = (self.awaits_group && self.ending.is_none()).then_some(GROUP_PAUSE_MS);
         let pause = [deadline, stop, retry, stalled, lease, group].into_iter().flatten().min();
@@ -388,7 +387,7 @@ impl Shim {
         let init = self.init.as_ref().filter(|_| self.exit.is_none());
         fds.extend(init.map(|init| PollFd::from_borrowed_fd(init.status_fd(), PollFlags::IN)));
         fds.extend(self.namespaces.iter().map(|watch| PollFd::from_borrowed_fd(watch.fd(), PollFlags::IN)));
-        fds.extend(self.lease_timer.as_ref().map(|timer| PollFd::new(timer, PollFlags::IN)));
+        fds.extend(self.lease.timer().map(|timer| PollFd::from_borrowed_fd(timer, PollFlags::IN)));
         let first_client = fds.len();
         fds.extend(self.control.poll_fds().map(|(fd, has_output)| {
             let flags = if has_output { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
@@ -550,7 +549,9 @@ impl Shim {
         };
         // Time limits apply to a running tree; they must not wake a keeper that only waits for disk space.
         self.launch.deadline = None;
-        self.set_lease(None);
+        self.lease = Lease::default();
+        // If the guard does not listen, it ends an empty tree.
+        let _ = self.teller.tell(None);
         self.publish(record);
     }
 

@@ -89,6 +89,12 @@ impl NotRun {
         let message = error.map_or_else(|| what.to_owned(), |error| format!("{what}: {error}"));
         NotRun { message, error: LaunchError { step: LaunchStep::Keeper, errno } }
     }
+
+    /// Returns the refusal of a launch whose lease is over: another host may have started the job.
+    pub(super) fn without_lease() -> NotRun {
+        let message = "the lease of this worker was over before the program was started".to_owned();
+        NotRun { message, error: LaunchError::at(LaunchStep::Lease) }
+    }
 }
 
 /// Forks the leader and waits until it is ready behind its gate.

@@ -1,0 +1,66 @@
+//! Leases: one file for each life of this worker, which the keepers of its trees follow.
+
+use std::io;
+use std::path::PathBuf;
+
+use lastword_core::ids::Incarnation;
+use lastword_core::spec::OnPartition;
+use lastword_core::{AttemptNo, Job};
+use lastword_proc::{Error, Folder, Keeper, LeaseFile};
+
+use super::local::LocalHost;
+use super::traits::Order;
+
+/// The folder of the lease files.
+#[derive(Debug)]
+pub(super) struct Leases(PathBuf);
+
+impl Leases {
+    /// Keeps lease files in this folder, which is created if missing.
+    pub(super) fn new(folder: PathBuf) -> io::Result<Leases> {
+        Folder::create(&folder)?;
+        Ok(Leases(folder))
+    }
+
+    /// Returns the file of a life, whether it exists or not. It is named after the instance too: another one may give the same number again.
+    pub(super) fn of(&self, life: Incarnation) -> LeaseFile {
+        LeaseFile::new(self.0.join(format!("{:x}-{}", life.instance, life.number)))
+    }
+
+    /// Lets the trees of a life run until then. The first time, removes the files of lives that are over.
+    pub(super) fn extend(&self, life: Incarnation, until: u64) -> io::Result<()> {
+        let lease = self.of(life);
+        let is_first = !lease.path().exists();
+        lease.write(until)?;
+        if is_first {
+            for entry in std::fs::read_dir(&self.0)?.flatten() {
+                let other = LeaseFile::new(entry.path());
+                if other != lease && other.is_over() {
+                    // What is left over is removed by the next life.
+                    let _ = std::fs::remove_file(other.path());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl LocalHost {
+    /// Returns the lease that a tree of this job has to follow. There is none on a host without leases, nor for a job that keeps
+    /// running without one.
+    pub(super) fn lease_of(&self, job: &Job, life: Incarnation) -> Option<LeaseFile> {
+        let keeps = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
+        self.0.leases.as_ref().filter(|_| !keeps).map(|leases| leases.of(life))
+    }
+
+    /// Has the keeper of a tree that an earlier life left follow the lease of this one.
+    pub(super) fn adopt(&self, order: &Order, attempt: AttemptNo) -> Result<(), String> {
+        let Some(lease) = self.lease_of(&order.job, order.life) else { return Ok(()) };
+        let keeper = Keeper::connect(&self.dir(order.job.id, attempt), order.epoch.0.into());
+        match keeper.and_then(|mut keeper| keeper.follow(Some(&lease))) {
+            // A later owner commands it.
+            Ok(()) | Err(Error::Stale(_)) => Ok(()),
+            Err(error) => Err(format!("its keeper does not follow the lease of this worker: {error}")),
+        }
+    }
+}

@@ -115,9 +115,10 @@ impl From<store::Error> for Failure {
                 Problem { retryable: true, ..Problem::new(Code::Conflict, detail) }.about(job).into()
             }
             store::Error::Fenced { job } => Problem::new(Code::Held, detail).about(job).into(),
-            store::Error::Lapsed { .. } | store::Error::Unavailable(_) | store::Error::Newer { .. } => {
-                Problem::new(Code::Unavailable, detail).into()
-            }
+            store::Error::Lapsed { .. }
+            | store::Error::LeaseTooLong { .. }
+            | store::Error::Unavailable(_)
+            | store::Error::Newer { .. } => Problem::new(Code::Unavailable, detail).into(),
             store::Error::Corrupt(_) => Problem::new(Code::Corrupt, detail).into(),
         }
     }
@@ -239,6 +240,7 @@ mod tests {
             Unavailable("away".to_owned()),
             Corrupt("torn".to_owned()),
             Newer { found: 4, known: 3 },
+            LeaseTooLong { owner: owner(), lease_ms: 2, max_ms: 1 },
         ];
         let number = |error: &store::Error| match error {
             Conflict { .. } => (0, Code::Conflict),
@@ -247,8 +249,9 @@ mod tests {
             Unavailable(_) => (3, Code::Unavailable),
             Corrupt(_) => (4, Code::Corrupt),
             Newer { .. } => (5, Code::Unavailable),
+            LeaseTooLong { .. } => (6, Code::Unavailable),
         };
-        walk(samples, number, 6);
+        walk(samples, number, 7);
     }
 
     #[test]

@@ -23,13 +23,17 @@ use crate::claim::{Haul, Registered, Taken, check_owner, lease, leaves_news, may
 use crate::hints::{Bell, Hints};
 use crate::waits::WaitChange;
 use crate::{
-    Claim, Claimed, Cursor, Error, Feed, Group, Journal, KeyRecord, Renew, Renewed, Result, Source, WaitOver,
+    Claim, Claimed, Cursor, Error, Feed, Group, Instance, Journal, KeyRecord, Renew, Renewed, Result, Source,
+    WaitOver,
 };
 
 /// Everything a journal holds.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     instance: u64,
+    /// Counts its instances; names the pause of one.
+    pauses: u64,
+    settling: Option<u64>,
     jobs: BTreeMap<JobId, Entry>,
     owners: BTreeMap<OwnerId, Owner>,
     conversations: BTreeMap<Conversation, JobId>,
@@ -79,6 +83,27 @@ impl Ledger {
     /// Returns an empty ledger, as instance `instance` of a database.
     pub fn new(instance: u64) -> Ledger {
         Ledger { instance, ..Ledger::default() }
+    }
+
+    /// Begins another instance, as a database does that has lost something. Nothing is given out until it is settled.
+    pub fn replace_instance(&mut self, instance: u64) {
+        self.instance = instance;
+        self.pauses += 1;
+        self.settling = Some(self.pauses);
+    }
+
+    /// Returns the present instance.
+    pub fn instance(&self) -> Instance {
+        Instance { number: self.instance, settling: self.settling, lease_max_ms: u64::MAX }
+    }
+
+    /// Ends the pause of an instance, if it is still this one.
+    pub fn settle(&mut self, instance: Instance) -> bool {
+        let is_due = self.settling.is_some() && self.instance() == instance;
+        if is_due {
+            self.settling = None;
+        }
+        is_due
     }
 
     /// Writes one record.
@@ -166,6 +191,10 @@ impl Ledger {
     /// Decides a claim: what was taken, and the records that make it so.
     pub fn claim(&self, claim: &Claim) -> Result<(Vec<Claimed>, Vec<Record>)> {
         check_owner(claim, self.registered(&claim.by.owner), self.instance)?;
+        let is_settling = self.settling.is_some();
+        if is_settling {
+            return Ok((Vec::new(), Vec::new()));
+        }
         let (candidates, room) = match &claim.from {
             Source::Ready { group, slots: unset } => {
                 let held = |row: &&Row| row.group == *group && row.holder.is_some();
@@ -237,7 +266,8 @@ impl Ledger {
         });
         let news = news.map(|entry| entry.row.job).collect();
         let owner = Owner { owner: renew.owner.clone(), incarnation, until };
-        Ok((Renewed { incarnation, news }, Record::Owner(owner)))
+        let settling = self.settling.is_some();
+        Ok((Renewed { incarnation, news, settling }, Record::Owner(owner)))
     }
 
     /// Returns the jobs that an incarnation holds.
@@ -282,6 +312,11 @@ impl Memory {
     /// Returns an empty store.
     pub fn new(instance: u64) -> Memory {
         Memory(Arc::new(Shared { ledger: Mutex::new(Ledger::new(instance)), bell: Bell::default() }))
+    }
+
+    /// Begins another instance: see [`Ledger::replace_instance`].
+    pub fn replace_instance(&self, instance: u64) {
+        self.ledger().replace_instance(instance);
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -341,6 +376,14 @@ impl Journal for Memory {
     async fn feed_end(&self) -> Result<Option<Cursor>> {
         let end = self.ledger().feed.len();
         Ok((end > 0).then(|| Cursor(end.to_string())))
+    }
+
+    async fn instance(&self) -> Result<Instance> {
+        Ok(self.ledger().instance())
+    }
+
+    async fn settle(&self, instance: Instance) -> Result<bool> {
+        Ok(self.ledger().settle(instance))
     }
 
     fn hints(&self) -> Hints {

@@ -14,7 +14,7 @@ use crate::jobs;
 
 /// Returns the news of a live owner, sorted: their order is not promised.
 async fn news<J: Store>(journal: &J, who: &Claimant) -> Vec<JobId> {
-    let Renewed { incarnation, mut news } =
+    let Renewed { incarnation, mut news, settling: _ } =
         renew(journal, who, LONG_MS).await.expect("a live owner may renew");
     assert_eq!(incarnation, who.incarnation, "a renewal is no new life");
     news.sort();

@@ -19,7 +19,7 @@ use super::batch::{Packed, event, job_id, number, settle, write};
 use super::connect::Value;
 use super::failure::{Failure, Try};
 use super::lease::LEASE_MS_MAX;
-use super::witness::{Witness, with_here};
+use super::witness::{Known, Witness, with_here};
 use crate::admit::Verdict;
 use crate::claim::{self, Haul, room, slots};
 use crate::{Claim, Claimed, Error, Group, Result, Source};
@@ -32,7 +32,8 @@ const FIRST: &str = "select due, job from ready where queue = $1 and priority = 
 /// The statements of a claim before the one that stores it. Benches run them through another client.
 pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
 
-/// Whether this is the journal that was opened, whether the lease of the owner runs, and the group, if it is stored.
+/// Whether this is the journal that was opened, whether the lease of the owner runs, the group, if it is stored, and whether the instance
+/// pauses.
 const ALIVE: &str = with_here!(
     "$4",
     "$5",
@@ -40,8 +41,8 @@ const ALIVE: &str = with_here!(
         select from owners o cross join meta m
         where o.owner = $1 and o.incarnation = $2 and o.until > clock_timestamp()
             and o.incarnation between m.instance_first and m.instance_last
-    ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros
-    from (values (1)) one left join groups g on g.name = $3::text
+    ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros, m.settling is not null
+    from (values (1)) one left join meta m on true left join groups g on g.name = $3::text
     left join spent s on s.name = g.name and s.day = $6::bigint"
 );
 
@@ -113,16 +114,18 @@ pub(super) async fn claim(
     unsure: &mut Vec<Taken>,
 ) -> Try<Vec<Claimed>> {
     let mut client = pool.get().await?;
-    let newest = witness.newest();
+    let known = witness.known();
+    // What was claimed in an earlier instance does not count any more, even if it survived.
+    unsure.retain(|taken| taken.claimed.fence.incarnation.instance == known.instance);
     let transaction = client.transaction().await?;
     if !unsure.is_empty() {
-        let kept = resolve(&transaction, witness, unsure).await?;
+        let kept = resolve(&transaction, &known, unsure).await?;
         if !kept.is_empty() {
             // The rollback is not awaited: if its answer was lost too, these claims would be forgotten.
             return Ok(kept);
         }
     }
-    let room = check(&transaction, (witness, newest), claim).await?;
+    let room = check(&transaction, &known, claim).await?;
     let mut search = Search { transaction: &transaction, marks, claim, seen: Vec::new() };
     *unsure = search.take(room).await?;
     if unsure.is_empty() {
@@ -131,27 +134,23 @@ pub(super) async fn claim(
         return Ok(Vec::new());
     }
     let batch: Vec<&Packed> = unsure.iter().map(|taken| &taken.packed).collect();
-    let written = write(&transaction, (witness, newest), &batch).await?;
+    let written = write(&transaction, &known, &batch).await?;
     unsure.retain(|taken| written.jobs.contains(&taken.claimed.job.as_uuid()));
     transaction.commit().await?;
     if let Some(place) = written.place {
-        witness.note(place);
+        witness.note(&known, place);
     }
     Ok(std::mem::take(unsure).into_iter().map(|taken| taken.claimed).collect())
 }
 
 /// Finds out which claims of a lost answer were stored. Waits for a transaction that may still be under way.
-async fn resolve(
-    transaction: &Transaction<'_>,
-    witness: &Witness,
-    unsure: &mut Vec<Taken>,
-) -> Try<Vec<Claimed>> {
+async fn resolve(transaction: &Transaction<'_>, known: &Known, unsure: &mut Vec<Taken>) -> Try<Vec<Claimed>> {
     let jobs: Vec<Uuid> = unsure.iter().map(|taken| taken.claimed.job.as_uuid()).collect();
     let sql = "select 1 from jobs where job = any ($1) order by job for update";
     let statement = transaction.prepare_cached(sql).await?;
     transaction.query(&statement, &[&jobs]).await?;
     let packed: Vec<&Packed> = unsure.iter().map(|taken| &taken.packed).collect();
-    let verdicts = settle(transaction, witness, &packed).await?;
+    let verdicts = settle(transaction, known, &packed).await?;
     let settled = std::mem::take(unsure).into_iter().zip(verdicts);
     let happened = settled.filter(|(_, verdict)| matches!(verdict, Ok(Verdict::Stored)));
     Ok(happened.map(|(taken, _)| taken.claimed).collect())
@@ -168,11 +167,7 @@ const HELD: &str = "
     left join groups g on g.name = $1";
 
 /// Refuses an owner whose lease is over; returns how many jobs it may take. The group is read in this transaction.
-async fn check(
-    transaction: &Transaction<'_>,
-    (witness, newest): (&Witness, i64),
-    claim: &Claim,
-) -> Try<usize> {
+async fn check(transaction: &Transaction<'_>, known: &Known, claim: &Claim) -> Try<usize> {
     let (group, unset) = match &claim.from {
         Source::Ready { group, slots } => (Some(group), *slots),
         Source::Expired { .. } => (None, None),
@@ -181,12 +176,16 @@ async fn check(
     let statement = transaction.prepare_cached(ALIVE).await?;
     let today = number(Day::of(claim.now).0);
     let values: [Value<'_>; 6] =
-        [&&*claim.by.owner.0, &incarnation, &group, &witness.identity(), &newest, &today];
+        [&&*claim.by.owner.0, &incarnation, &group, &known.identity, &known.newest, &today];
     let row = transaction.query_one(&statement, &values).await?;
     match (row.get(0), row.get(1)) {
         (true, true) => {}
         (true, false) => return Err(Error::Lapsed { owner: claim.by.owner.clone() }.into()),
-        (false, _) => return Err(witness.explain(transaction).await),
+        (false, _) => return Err(Failure::Moved),
+    }
+    let is_settling: bool = row.get(8);
+    if is_settling {
+        return Ok(0);
     }
     let stored = group.and_then(|name| read_group(name, &row, 2));
     let amount = |at: usize| row.get::<_, Option<i64>>(at).unwrap_or_default();

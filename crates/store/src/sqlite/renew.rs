@@ -19,7 +19,7 @@ pub(super) fn renew(connection: &Connection, instance: u64, renew: &Renew) -> Re
     let until = moment(renew.now.plus_ms(renew.lease_ms));
     let mut store = connection.prepare_cached(STORE).map_err(failed)?;
     store.execute(params![&*renew.owner.0, bytes(incarnation), until]).map_err(failed)?;
-    Ok(Renewed { incarnation, news: news(connection, incarnation)? })
+    Ok(Renewed { incarnation, news: news(connection, incarnation)?, settling: false })
 }
 
 fn bytes(incarnation: Incarnation) -> [u8; 16] {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::{Append, HostId, Job, OwnerId};
-use lastword_proof::jobs;
 use lastword_proof::pg::{self, Server, Settings, Shared};
+use lastword_proof::{jobs, lost};
 use lastword_store::postgres::{Options, Postgres};
 use lastword_store::{Claim, Claimed, Error, Instance, Journal as _, Renew, Renewed, Result, Source};
 
@@ -268,4 +268,9 @@ async fn a_server_that_cannot_keep_the_promises_is_refused_in_words() {
     let standby = server.standby().expect("a standby starts");
     let impatient = Options { patience: Duration::from_millis(300), ..Options::default() };
     refused(Postgres::open(&standby.url("postgres"), impatient).await, "connect to the primary");
+}
+
+#[tokio::test]
+async fn a_new_instance_gives_nothing_out_until_it_is_settled() {
+    assert_eq!(lost::gives_out_too_early().await, Ok(false));
 }

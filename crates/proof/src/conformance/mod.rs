@@ -13,6 +13,7 @@ pub mod feed;
 pub mod fence;
 pub mod groups;
 pub mod hints;
+pub mod instance;
 pub mod keys;
 pub mod list;
 pub mod load;
@@ -127,6 +128,9 @@ macro_rules! for_each_case {
                 every_life_is_a_new_one,
                 lives_registered_at_once_are_all_different,
                 a_lease_that_ran_out_can_be_renewed;
+            instance:
+                a_new_journal_does_not_pause,
+                only_the_present_pause_can_be_ended;
             load:
                 an_unknown_job_has_no_events,
                 only_later_events_are_loaded,

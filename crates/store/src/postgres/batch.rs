@@ -15,7 +15,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::failure::{Failure, Try};
-use super::witness::Known;
+use super::identity::Known;
 use crate::admit::{Standing, Verdict, admit};
 use crate::claim::leaves_news;
 use crate::waits::WaitChange;

@@ -39,7 +39,7 @@ pub(super) async fn query(pool: &Pool, sql: &str, values: &[Value<'_>]) -> Try<V
     Ok(client.query(&statement, values).await?)
 }
 
-/// Runs a statement that begins with [`with_here`](super::witness::with_here), whose parameters come last. The first column of its first
+/// Runs a statement that begins with [`with_here`](super::identity::with_here), whose parameters come last. The first column of its first
 /// row says whether this is the journal that was opened; if not, it has changed nothing.
 pub(super) async fn change(
     pool: &Pool,

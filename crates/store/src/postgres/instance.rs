@@ -5,16 +5,13 @@
 //! journal has the same done. What an earlier instance gave is refused from then on. It may still be acted on, by workers that have not heard:
 //! so the new instance pauses, and gives nothing out until the longest lease is over.
 
-use deadpool_postgres::Pool;
 use lastword_core::Incarnation;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
-use super::connect::{change, query};
 use super::failure::{Failure, Try};
-use super::witness::{Known, Witness, identity, next_place, with_here};
-use crate::{Error, Instance};
+use super::identity::{Known, identity, next_place};
 
 /// What is stored about the server, and what it says of itself.
 const LOOK: &str = concat!(
@@ -43,19 +40,6 @@ const NOTE: &str = "
             (select place from events order by place desc limit 1), 0
         ) - pg_current_xact_id()::text::bigint + 1)
     where instance_first = $9 and started is not distinct from $10";
-
-const INSTANCE: &str = "select instance_first, settling, lease_max_ms from meta";
-
-const SETTLE: &str = with_here!(
-    "$3",
-    "$4",
-    ", settled as (
-        update meta set settling = null
-        where instance_first = $1 and settling = $2 and exists (select from here)
-        returning 1
-    )
-    select exists (select from here), exists (select from settled)"
-);
 
 /// How often what was found is noted before another try is left to the caller: other processes notice at the same time.
 const TRIES: u32 = 4;
@@ -192,27 +176,6 @@ pub(super) fn range(random: Uuid) -> (Uuid, Uuid) {
 /// Returns the number of the instance whose first incarnation this is.
 pub(super) fn number(first: Uuid) -> u64 {
     Incarnation::from_u128(first.as_u128()).instance
-}
-
-/// Returns the present instance.
-pub(super) async fn instance(pool: &Pool) -> Try<Instance> {
-    let rows = query(pool, INSTANCE, &[]).await?;
-    let row = rows.first().ok_or_else(|| {
-        Error::Corrupt("it has lost its row in `meta`: restore it from a backup".to_owned())
-    })?;
-    Ok(Instance {
-        number: number(row.get(0)),
-        settling: row.get::<_, Option<i64>>(1).map(i64::cast_unsigned),
-        lease_max_ms: row.get::<_, i64>(2).cast_unsigned(),
-    })
-}
-
-/// Ends the pause of an instance.
-pub(super) async fn settle(pool: &Pool, witness: &Witness, instance: &Instance) -> Try<bool> {
-    let Some(settling) = instance.settling else { return Ok(false) };
-    let first = Uuid::from_u128(Incarnation { instance: instance.number, number: 0 }.as_u128());
-    let rows = change(pool, witness, SETTLE, &[&first, &settling.cast_signed()]).await?;
-    Ok(rows.first().is_some_and(|row| row.get(1)))
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@ use uuid::Uuid;
 use super::batch::job_id;
 use super::connect::change;
 use super::failure::Try;
-use super::witness::{Witness, with_here};
+use super::identity::with_here;
+use super::witness::Witness;
 use crate::{Error, Renew, Renewed};
 
 /// The longest lease, a hundred years: what fits the database's calendar.

@@ -7,7 +7,9 @@
 //! | `failure` | what an error of the server means |
 //! | `options` | how the server is used |
 //! | `witness` | whether this is still the journal that was opened |
-//! | `instance` | which instance of the journal this is, and the pause of a new one |
+//! | `identity` | what names the journal in a statement |
+//! | `instance` | whether the server may have lost something: then a new instance begins |
+//! | `pause` | the present instance, and the end of its pause |
 //! | `schema` | tables and partitions |
 //! | `batch` | the one statement that stores appends, and why one was not stored |
 //! | `append` | the queue before it |
@@ -29,11 +31,13 @@ mod connect;
 mod failure;
 mod feed;
 mod groups;
+mod identity;
 mod instance;
 mod keys;
 mod lease;
 mod list;
 mod options;
+mod pause;
 mod pool;
 mod schema;
 mod view;
@@ -62,8 +66,8 @@ use crate::{
 
 pub use self::batch::STATEMENT;
 pub use self::claim::CLAIM;
+pub use self::identity::IDENTITY;
 pub use self::options::Options;
-pub use self::witness::IDENTITY;
 
 /// The store in PostgreSQL. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
@@ -177,11 +181,11 @@ impl Journal for Postgres {
     }
 
     async fn instance(&self) -> Result<Instance> {
-        self.patiently(|| instance::instance(&self.0.readers)).await
+        self.patiently(|| pause::instance(&self.0.readers)).await
     }
 
     async fn settle(&self, instance: Instance) -> Result<bool> {
-        self.patiently(|| instance::settle(&self.0.readers, &self.0.witness, &instance)).await
+        self.patiently(|| pause::settle(&self.0.readers, &self.0.witness, &instance)).await
     }
 
     fn hints(&self) -> Hints {

@@ -1,10 +1,7 @@
 //! Notices that the journal was created again, restored, emptied or rolled back under this process, before anything more is acknowledged. A
 //! journal that has lost something goes on as a new instance, see `instance`; one that was emptied or created again is refused.
 //!
-//! Every statement that writes looks at two things, by the snapshot it writes with. The first is which journal this is: its instance, and the
-//! very row that was written when its tables were made. A copy of that row is another row: it has another transaction, and mostly another
-//! table. The second is how far the server had come when it last stored something for this process: the number of a transaction never
-//! goes back, unless the files of the server did. What was done before the journal was opened shows in `high_water`.
+//! What was done before the journal was opened shows in `high_water`.
 
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,60 +10,13 @@ use tokio_postgres::Client;
 use uuid::Uuid;
 
 use super::failure::Try;
+use super::identity::{Known, identity, next_place};
 use super::instance::{self, Found};
 use crate::high_water::{HighWater, Remembered};
 use crate::{Behind, Error};
 
 /// What to do about it.
 const ADVICE: &str = "put it back, or restart the daemon to use what is there now";
-
-/// Names the journal of `meta m join migrations b on b.step = 1`.
-macro_rules! identity {
-    () => {
-        "concat_ws('.', m.instance_first, b.tableoid, b.xmin)"
-    };
-}
-
-/// Above the place of everything that is committed, by the snapshot of the statement.
-macro_rules! next_place {
-    () => {
-        "pg_snapshot_xmax(pg_current_snapshot())::text::bigint + m.feed_offset"
-    };
-}
-
-/// What a statement that writes begins with: the table `here` has a row if this is the journal that was opened. The parameters are
-/// [`Known::identity`] and [`Known::newest`]. `batch.sql` and `settle.sql` say the same.
-macro_rules! with_here {
-    ($identity:literal, $newest:literal, $($rest:literal),+) => {
-        concat!(
-            "with here as materialized (
-                select from meta m join migrations b on b.step = 1
-                where ", $crate::postgres::witness::identity!(), " = ", $identity, "::text
-                    and ", $crate::postgres::witness::next_place!(), " > ", $newest, "::bigint
-            )"
-            $(, $rest)+
-        )
-    };
-}
-pub(super) use {identity, next_place, with_here};
-
-/// Which journal this is, and how far its server has counted. Benches ask for the first.
-pub const IDENTITY: &str =
-    concat!("select ", identity!(), ", ", next_place!(), " - 1 from meta m join migrations b on b.step = 1");
-
-/// What this process knows of the journal. Asked for before a statement is sent, whose place is then above all that is known.
-#[derive(Clone, Debug)]
-pub(super) struct Known {
-    /// Names the journal and its instance in a statement.
-    pub(super) identity: String,
-    /// The number of the instance.
-    pub(super) instance: u64,
-    /// How far it has come for certain: the highest place that was committed for this process. Not what is counted: after a crash, a
-    /// server counts again what it had not written.
-    pub(super) newest: i64,
-    /// The start of the server that was last found to have come that far.
-    pub(super) started: Option<String>,
-}
 
 /// Watches the journal that was opened.
 pub(super) struct Witness {

@@ -6,11 +6,11 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_store::memory::Memory;
-use lastword_store::postgres::{self, Postgres};
+use lastword_store::postgres::Postgres;
 use lastword_store::sqlite::Sqlite;
 use tempfile::TempDir;
 
-use crate::pg::Shared;
+use crate::pg::{Shared, options};
 
 /// Hands the names of all backends to a macro. Each is also the name of its constructor in this module.
 #[macro_export]
@@ -46,6 +46,6 @@ pub async fn sqlite() -> (Sqlite, TempDir) {
 /// If PostgreSQL is not installed or does not start.
 pub async fn postgres() -> (Postgres, Shared) {
     let server = Shared::join().expect("PostgreSQL starts");
-    let journal = Postgres::open(&server.database().await, postgres::Options::default()).await;
+    let journal = Postgres::open(&server.database().await, options()).await;
     (journal.expect("an empty database becomes a journal"), server)
 }

@@ -1,8 +1,8 @@
 //! Seeded bugs: a rule is broken in this process, and a checker must notice.
 //!
 //! `cargo xtask bugs` builds this program from the copy of the workspace that has every file of `bugs/` in it, and starts it once for
-//! each with that bug switched on. The model, the simulations and the conformance suite check it in turn, for the feed on a real
-//! PostgreSQL; a bug of the engine is left to its simulation. A bug that no checker finds fails the run, and so does a violation in sound
+//! each with that bug switched on. The model, the simulations and the conformance suite check it in turn, for the feed and for a server that
+//! is put back on a real PostgreSQL; a bug of the engine is left to its simulation. A bug that no checker finds fails the run, and so does a violation in sound
 //! code.
 
 #![expect(clippy::print_stdout, reason = "its verb reports to a person")]
@@ -14,7 +14,7 @@ use crate::late_commit::is_skipped;
 use crate::pg::{Server, Settings};
 use crate::schedules::{Simulation, many};
 use crate::sim::regressions::SEEDS;
-use crate::{backends, conformance, engine_sim, model, sim};
+use crate::{backends, conformance, engine_sim, lost, model, sim};
 
 /// Worlds the model looks at for one bug, breadth first.
 const WORLDS: usize = 150_000;
@@ -156,9 +156,17 @@ async fn ask() -> Option<Finding> {
     if let Some(broken) = conformance::run_all(backends::memory).await.into_iter().next() {
         return Some(Finding { by: "conformance", how: broken.case.to_owned() });
     }
+    if lost::gives_out_too_early().await != Ok(false) {
+        let how = "a new instance does not pause".to_owned();
+        return Some(Finding { by: "lost", how });
+    }
+    let server = || Server::start(Settings::default()).expect("PostgreSQL starts");
+    if lost::is_missed(server()).await != Ok(false) {
+        let how = "a server that was put back is not noticed".to_owned();
+        return Some(Finding { by: "lost", how });
+    }
     // Only where transactions commit out of order can a feed skip one.
-    let server = Server::start(Settings::default()).expect("PostgreSQL starts");
-    let skipped = is_skipped(&server).await;
+    let skipped = is_skipped(&server()).await;
     skipped.then(|| Finding {
         by: "late commit",
         how: "the feed skips a transaction that commits late".to_owned(),

@@ -3,12 +3,12 @@
 use std::time::{Duration, Instant};
 
 use lastword_core::JobId;
-use lastword_store::postgres::{Options, Postgres};
+use lastword_store::postgres::Postgres;
 use lastword_store::{Cursor, Feed, Journal};
 use tokio_postgres::NoTls;
 
 use crate::jobs;
-use crate::pg::Server;
+use crate::pg::{Server, options};
 
 /// After this an event that the feed does not tell is lost.
 const LAG_MAX: Duration = Duration::from_secs(60);
@@ -53,7 +53,6 @@ pub async fn read_around(url: &str, journal: &Postgres, after: usize) -> (Vec<Jo
 pub async fn is_skipped(server: &Server) -> bool {
     let database = server.database().await;
     let url = server.url(&database);
-    let journal =
-        Postgres::open(&url, Options::default()).await.expect("an empty database becomes a journal");
+    let journal = Postgres::open(&url, options()).await.expect("an empty database becomes a journal");
     read_around(&url, &journal, 0).await == (vec![jobs::id(1), jobs::id(3)], vec![])
 }

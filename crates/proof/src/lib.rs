@@ -26,6 +26,7 @@ pub mod engine_sim;
 pub mod history;
 pub mod jobs;
 pub mod late_commit;
+pub mod lost;
 pub mod model;
 pub mod pg;
 pub mod power_loss;

@@ -5,6 +5,7 @@
 #![expect(clippy::disallowed_methods, reason = "a server that starts or dies can only be looked at again")]
 
 mod shared;
+mod standby;
 
 use std::ffi::OsStr;
 use std::fs;
@@ -16,11 +17,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use lastword_store::postgres::Options;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
 
 pub use self::shared::Shared;
+pub use self::standby::either;
 
 /// How long a server may take to start. Recovery after a crash is part of it.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -54,6 +57,11 @@ impl SlowFlush {
         fs::set_permissions(&library, fs::Permissions::from_mode(0o755))?;
         Ok(SlowFlush { library, micros })
     }
+}
+
+/// How journals of tests use a server. Their owners never lapse by accident, and the server that tests share does not sync.
+pub fn options() -> Options {
+    Options { lease_max_ms: Some(u64::MAX), may_lose: true, ..Options::default() }
 }
 
 /// A running server. Stops, and is gone, when dropped.

@@ -10,8 +10,8 @@ use lastword_proof::{backends, for_each_backend};
 use lastword_store::hints::Hints;
 use lastword_store::memory::Memory;
 use lastword_store::{
-    Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Journal, Key, KeyRecord, Keys,
-    List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Instance, Journal, Key, KeyRecord,
+    Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 
 /// Runs of one test. Coverage is full long before; the rest is for what two journals might differ in.
@@ -112,6 +112,14 @@ impl Journal for Faulty {
 
     fn is_shared(&self) -> bool {
         self.0.is_shared()
+    }
+
+    async fn instance(&self) -> Result<Instance> {
+        self.0.instance().await
+    }
+
+    async fn settle(&self, instance: Instance) -> Result<bool> {
+        self.0.settle(instance).await
     }
 
     async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {

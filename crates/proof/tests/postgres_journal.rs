@@ -8,7 +8,7 @@ use lastword_core::life::Place;
 use lastword_core::{Append, HostId, Job, JobId, OwnerId, Timestamp};
 use lastword_proof::jobs;
 use lastword_proof::late_commit::{feed, read_around};
-use lastword_proof::pg::Shared;
+use lastword_proof::pg::{self, Shared};
 use lastword_store::postgres::{Options, Postgres};
 use lastword_store::{
     Catalog as _, Claim, Claimed, Error, Group, Groups as _, Journal, Key, Keys as _, Renew, Source,
@@ -31,7 +31,7 @@ async fn stage() -> Stage {
 }
 
 async fn open(url: &str) -> lastword_store::Result<Postgres> {
-    Postgres::open(url, Options::default()).await
+    Postgres::open(url, pg::options()).await
 }
 
 /// Connects past the journal.
@@ -142,8 +142,12 @@ async fn c34_a_restored_database_honours_nothing_given_before() {
         let bob = register(&restored, "bob").await;
         assert_ne!(bob.incarnation.instance, by.incarnation.instance);
         let from = Source::Expired;
-        let taken =
-            restored.claim(Claim { by: bob, from, at_most: 1, now: jobs::NOW }).await.expect("bob is alive");
+        let claim = Claim { by: bob, from, at_most: 1, now: jobs::NOW };
+        let taken = restored.claim(claim.clone()).await.expect("bob is alive");
+        assert_eq!(taken, [], "ann may not have heard of it");
+        let paused = restored.instance().await.expect("it is there");
+        assert_eq!(restored.settle(paused).await, Ok(true));
+        let taken = restored.claim(claim).await.expect("bob is alive");
         assert_eq!(taken.first().map(|claimed| claimed.job), Some(job.id));
         assert_eq!(feed(&restored, None, 3).await.0.len(), 3, "what was stored before is still told");
     }
@@ -284,7 +288,7 @@ async fn a_commit_wakes_another_process() {
 /// A server that is not there is named as such, after a bounded time.
 #[tokio::test(flavor = "multi_thread")]
 async fn c41_a_server_that_is_away_is_unavailable_and_never_empty() {
-    let options = Options { patience: Duration::from_millis(300), ..Options::default() };
+    let options = Options { patience: Duration::from_millis(300), ..pg::options() };
     let opened = Postgres::open("host=/nonexistent user=nobody dbname=none", options);
     let told = tokio::time::timeout(Duration::from_secs(30), opened).await;
     assert!(matches!(told, Ok(Err(Error::Unavailable(_)))), "{told:?}");

@@ -117,6 +117,7 @@ impl From<store::Error> for Failure {
             store::Error::Fenced { job } => Problem::new(Code::Held, detail).about(job).into(),
             store::Error::Lapsed { .. }
             | store::Error::Taken { .. }
+            | store::Error::LeaseTooLong { .. }
             | store::Error::Unavailable(_)
             | store::Error::Newer { .. } => Problem::new(Code::Unavailable, detail).into(),
             store::Error::Corrupt(_) => Problem::new(Code::Corrupt, detail).into(),
@@ -240,6 +241,7 @@ mod tests {
             Unavailable("away".to_owned()),
             Corrupt("torn".to_owned()),
             Newer { found: 4, known: 3 },
+            LeaseTooLong { owner: owner(), lease_ms: 2, max_ms: 1 },
         ];
         let number = |error: &store::Error| match error {
             Conflict { .. } => (0, Code::Conflict),
@@ -248,8 +250,9 @@ mod tests {
             Unavailable(_) => (3, Code::Unavailable),
             Corrupt(_) => (4, Code::Corrupt),
             Newer { .. } => (5, Code::Unavailable),
+            LeaseTooLong { .. } => (6, Code::Unavailable),
         };
-        walk(samples, number, 6);
+        walk(samples, number, 7);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use lastword_core::budget::Spent;
 use lastword_core::decide::claim::{Lease, decide};
 use lastword_core::{Append, AppendId, Event, Fact, Fence, Incarnation, Job, JobId};
 
-use crate::{Claim, Claimed, Error, Group, Result};
+use crate::{Claim, Claimed, Error, Group, Result, Source};
 
 /// The number of a claim's append under its own fence; an owner counts its own appends from zero.
 const CLAIM_APPEND: u32 = u32::MAX;
@@ -31,6 +31,11 @@ pub(crate) fn slots(stored: Option<&Group>, unset: Option<u32>, spent: &Spent) -
         Some(group) => group.slots,
         None => unset,
     }
+}
+
+/// Reports whether an instance that pauses answers the claim. What an earlier one gave may still be acted on elsewhere.
+pub(crate) fn may_be_given_in_pause(claim: &Claim) -> bool {
+    matches!(claim.from, Source::Alive { .. })
 }
 
 /// Returns how many jobs a claim may take while `held` of its group are held.
@@ -63,6 +68,11 @@ pub(crate) struct Taken {
 pub(crate) fn take(claim: &Claim, id: JobId, lease: Lease, mut events: Vec<Event>) -> Result<Option<Taken>> {
     let corrupt = |error: lastword_core::Illegal| Error::Corrupt(error.to_string());
     let job = Job::fold(id, &events).map_err(corrupt)?;
+    if let Source::Alive { trees } = &claim.from
+        && !job.open_attempt().is_some_and(|attempt| trees.contains(&(id, attempt.no)))
+    {
+        return Ok(None);
+    }
     let Ok(facts) = decide(&job, &claim.by, lease, claim.now) else { return Ok(None) };
     let fence =
         Fence { owner: claim.by.owner.clone(), incarnation: claim.by.incarnation, epoch: job.epoch.next() };

@@ -33,6 +33,16 @@ pub enum Error {
         /// Which owner.
         owner: OwnerId,
     },
+    /// The lease is longer than any that the journal gives. After a loss it waits for the longest before it goes on.
+    #[error("the lease of {owner} is too long: {lease_ms} ms, and this journal gives at most {max_ms} ms")]
+    LeaseTooLong {
+        /// Which owner.
+        owner: OwnerId,
+        /// What it asked for.
+        lease_ms: u64,
+        /// What it may ask for.
+        max_ms: u64,
+    },
     /// The journal cannot be used now. Whether the write happened is unknown: repeat the very same call.
     #[error("the journal cannot be used now ({0}): repeat the same call")]
     Unavailable(String),

@@ -60,6 +60,12 @@ impl HighWater {
         HighWater { journal: journal.to_owned(), ..self }
     }
 
+    /// Names another journal, of which nothing is known yet.
+    pub(crate) fn rename(&mut self, journal: &str) {
+        self.journal = journal.to_owned();
+        self.newest = 0;
+    }
+
     /// Remembers how far the journal has come. Not flushed: after a power cut it may remember less.
     pub(crate) fn note(&mut self, newest: u64) {
         if newest == self.newest {

@@ -4,7 +4,7 @@ use std::future::Future;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::{Life, Place};
-use lastword_core::{Append, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
+use lastword_core::{Append, AttemptNo, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
 
 use crate::hints::Hints;
 use crate::{Error, Result, WaitOver};
@@ -89,6 +89,13 @@ pub trait Journal: Clone + Send + Sync + 'static {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<WaitOver>>> + Send;
 
+    /// Returns the present instance of the journal.
+    fn instance(&self) -> impl Future<Output = Result<Instance>> + Send;
+
+    /// Ends the pause of an instance, if it is still this one, and reports whether it did. For a caller that has seen this very instance
+    /// pause for the longest lease and its margin, on a clock of its own.
+    fn settle(&self, instance: Instance) -> impl Future<Output = Result<bool>> + Send;
+
     /// Returns wake-ups after commits. Each may get lost, so a waiting reader also polls now and then.
     fn hints(&self) -> Hints;
 }
@@ -119,6 +126,12 @@ pub enum Source {
     /// Jobs whose holder's life is over, or was replaced by a later one of the same owner, or is of another instance of the database. A
     /// job whose tree may be alive elsewhere waits until the replaced life is over too, because the keeper there counts time, not lives.
     Expired,
+    /// Jobs whose open attempt is one of these, if it began at the claimant's place under a life that is over or was replaced. Its trees are
+    /// alive, which proves that no other owner has the job, so this is the one claim that an instance answers while it pauses.
+    Alive {
+        /// The attempts whose trees are alive.
+        trees: Vec<(JobId, AttemptNo)>,
+    },
 }
 
 /// A job that was taken.
@@ -145,6 +158,19 @@ pub struct Renew {
     pub lease_ms: u64,
 }
 
+/// An instance of a journal: the time in which nothing that was acknowledged got lost. A journal whose database lost something, because
+/// another server took over or a backup was put back, goes on as another instance. Nothing that an earlier one gave counts in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// Its number, which every incarnation carries.
+    pub number: u64,
+    /// Names the present pause; `None` if there is none. In a pause nothing is given out: what an earlier instance gave may still be
+    /// acted on, until the longest lease is over.
+    pub settling: Option<u64>,
+    /// The longest lease that an owner may ask for.
+    pub lease_max_ms: u64,
+}
+
 /// The answer to a renewal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Renewed {
@@ -154,6 +180,8 @@ pub struct Renewed {
     pub beat: u64,
     /// Held jobs that another writer changed since the holder last wrote: requests wait there.
     pub news: Vec<JobId>,
+    /// Whether the instance pauses: see [`Instance::settling`].
+    pub settling: bool,
 }
 
 /// A place in the feed. Opaque: only the journal that made it can read it.

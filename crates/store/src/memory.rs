@@ -20,17 +20,23 @@ use lastword_core::view::row::Row;
 use lastword_core::{Append, AppendId, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
 
 use crate::admit::{Standing, Verdict, admit};
-use crate::claim::{Haul, Taken, check_owner, lease, leaves_news, may_drive, room, slots, take};
+use crate::claim::{
+    Haul, Taken, check_owner, lease, leaves_news, may_be_given_in_pause, may_drive, room, slots, take,
+};
 use crate::hints::{Bell, Hints};
 use crate::waits::WaitChange;
 use crate::{
-    Claim, Claimed, Cursor, Error, Feed, Group, Journal, KeyRecord, Renew, Renewed, Result, Source, WaitOver,
+    Claim, Claimed, Cursor, Error, Feed, Group, Instance, Journal, KeyRecord, Renew, Renewed, Result, Source,
+    WaitOver,
 };
 
 /// Everything a journal holds.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     instance: u64,
+    /// Counts its instances; names the pause of one.
+    pauses: u64,
+    settling: Option<u64>,
     jobs: BTreeMap<JobId, Entry>,
     /// Whether hosts share it.
     shared: bool,
@@ -79,6 +85,27 @@ impl Ledger {
     /// Returns an empty ledger that several hosts use.
     pub fn shared(instance: u64) -> Ledger {
         Ledger { shared: true, ..Ledger::new(instance) }
+    }
+
+    /// Begins another instance, as a database does that has lost something. Nothing is given out until it is settled.
+    pub fn replace_instance(&mut self, instance: u64) {
+        self.instance = instance;
+        self.pauses += 1;
+        self.settling = Some(self.pauses);
+    }
+
+    /// Returns the present instance.
+    pub fn instance(&self) -> Instance {
+        Instance { number: self.instance, settling: self.settling, lease_max_ms: u64::MAX }
+    }
+
+    /// Ends the pause of an instance, if it is still this one.
+    pub fn settle(&mut self, instance: Instance) -> bool {
+        let is_due = self.settling.is_some() && self.instance() == instance;
+        if is_due {
+            self.settling = None;
+        }
+        is_due
     }
 
     /// Writes one record.
@@ -174,6 +201,10 @@ impl Ledger {
     /// Decides a claim: what was taken, and the records that make it so.
     pub fn claim(&self, claim: &Claim) -> Result<(Vec<Claimed>, Vec<Record>)> {
         check_owner(claim, self.present(&claim.by.owner), self.instance)?;
+        let is_settling = self.settling.is_some();
+        if is_settling && !may_be_given_in_pause(claim) {
+            return Ok((Vec::new(), Vec::new()));
+        }
         let (candidates, room) = match &claim.from {
             Source::Ready { group, slots: unset } => {
                 let held = |row: &&Row| row.group == *group && row.holder.is_some();
@@ -183,6 +214,13 @@ impl Ledger {
                 (self.ready(group, claim.now), room(claim, slots, held))
             }
             Source::Expired => (self.expired(), room(claim, None, 0)),
+            Source::Alive { trees } => {
+                let mut candidates = self.expired();
+                candidates.retain(|(row, _)| trees.iter().any(|(job, _)| *job == row.job));
+                // Only time proves that what is elsewhere is dead, and it may not have passed.
+                candidates.iter_mut().for_each(|(_, lease)| *lease = Lease::Replaced);
+                (candidates, room(claim, None, 0))
+            }
         };
         let mut haul = Haul::new();
         // Conversations that this claim takes.
@@ -255,7 +293,7 @@ impl Ledger {
         let news = news.map(|entry| entry.row.job).collect();
         let (place, lease_ms) = (renew.place.clone(), renew.lease_ms);
         let life = Life { owner, incarnation, place, beat, lease_ms };
-        Ok((Renewed { incarnation, beat, news }, Record::Life(life)))
+        Ok((Renewed { incarnation, beat, news, settling: self.settling.is_some() }, Record::Life(life)))
     }
 
     /// Returns the lives that are not over.
@@ -319,6 +357,11 @@ impl Memory {
         let memory = Memory::new(instance);
         memory.ledger().shared = true;
         memory
+    }
+
+    /// Begins another instance: see [`Ledger::replace_instance`].
+    pub fn replace_instance(&self, instance: u64) {
+        self.ledger().replace_instance(instance);
     }
 
     fn ledger(&self) -> MutexGuard<'_, Ledger> {
@@ -393,6 +436,14 @@ impl Journal for Memory {
     async fn feed_end(&self) -> Result<Option<Cursor>> {
         let end = self.ledger().feed.len();
         Ok((end > 0).then(|| Cursor(end.to_string())))
+    }
+
+    async fn instance(&self) -> Result<Instance> {
+        Ok(self.ledger().instance())
+    }
+
+    async fn settle(&self, instance: Instance) -> Result<bool> {
+        Ok(self.ledger().settle(instance))
     }
 
     fn hints(&self) -> Hints {

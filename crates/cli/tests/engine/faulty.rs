@@ -11,8 +11,8 @@ use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::Hints;
 use lastword_store::sqlite::Sqlite;
 use lastword_store::{
-    Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Journal, Key, KeyRecord,
-    Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Instance, Journal, Key,
+    KeyRecord, Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 use tokio::sync::Semaphore;
 
@@ -130,6 +130,14 @@ impl Journal for Faulty {
 
     fn is_shared(&self) -> bool {
         false
+    }
+
+    async fn instance(&self) -> Result<Instance> {
+        self.reach()?.instance().await
+    }
+
+    async fn settle(&self, instance: Instance) -> Result<bool> {
+        self.reach()?.settle(instance).await
     }
 
     async fn held(&self, by: Incarnation, after: Option<JobId>, limit: u32) -> Result<Vec<JobId>> {

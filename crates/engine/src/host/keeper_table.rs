@@ -155,6 +155,14 @@ impl KeeperTable {
         gone
     }
 
+    /// Returns the attempts whose keeper is connected.
+    pub(super) fn kept(&self) -> Vec<(JobId, AttemptNo)> {
+        let gone = self.gone(None);
+        let keepers = lock(&self.keepers);
+        let kept = keepers.iter().filter(|(job, _)| !gone.contains(job));
+        kept.map(|(job, entry)| (*job, entry.attempt)).collect()
+    }
+
     /// Returns the job whose guard is in a line of ancestors.
     pub(super) fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId> {
         let keepers = lock(&self.keepers);

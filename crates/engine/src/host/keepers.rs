@@ -59,6 +59,10 @@ impl Keepers for LocalHost {
         })
     }
 
+    fn kept(&self) -> Vec<(JobId, AttemptNo)> {
+        self.0.keepers.kept()
+    }
+
     fn gone(&self, of: Option<JobId>) -> Vec<JobId> {
         self.0.keepers.gone(of)
     }

@@ -68,6 +68,11 @@ pub trait Keepers: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(())))
     }
 
+    /// Returns the attempts whose keeper is connected, and so alive.
+    fn kept(&self) -> Vec<(JobId, AttemptNo)> {
+        Vec::new()
+    }
+
     /// Returns the jobs whose keeper is gone and whose end was not reported yet: of one job, or of all. Costs one system call.
     fn gone(&self, of: Option<JobId>) -> Vec<JobId>;
 

@@ -34,8 +34,15 @@ impl<J: Store> Worker<J> {
         Some(Source::Ready { group: name.to_owned(), slots: group.slots })
     }
 
-    /// Claims every job whose holder is gone, and starts it. Each task holds a `pass`.
+    /// Claims every job whose holder is gone, and starts it. Each task holds a `pass`. While the journal pauses, these are the jobs whose trees
+    /// are alive here: their keepers follow the lease of the life before, which runs out.
     pub(super) async fn take_over(self: &Arc<Self>, pass: &Pass) -> Result<(), Error> {
+        let is_settling = lock(&self.life).as_ref().is_some_and(|present| present.settling);
+        if is_settling {
+            for trees in self.host.kept().chunks(CLAIM_MAX as usize) {
+                self.claim(Source::Alive { trees: trees.to_vec() }, Some(pass)).await?;
+            }
+        }
         while self.claim(Source::Expired, Some(pass)).await? > 0 {}
         Ok(())
     }
@@ -99,7 +106,7 @@ impl<J: Store> Worker<J> {
         // Before it is sent: the journal stores it later, and others count from later still.
         let sent = self.desk.since_boot();
         let renew = Renew { owner: owner.clone(), place: place.clone(), incarnation: life, lease_ms };
-        let Renewed { incarnation, beat, news } = self.desk.journal.renew(renew).await?;
+        let Renewed { incarnation, beat, news, settling } = self.desk.journal.renew(renew).await?;
         let claimant = Claimant { owner, incarnation, host: place.host, boot: Some(place.boot) };
         let deadline = deadline(sent, lease_ms);
         // Keepers first: nothing is launched under a lease that they cannot read.
@@ -107,7 +114,7 @@ impl<J: Store> Worker<J> {
             let what = format!("the lease of its trees cannot be written: {error}");
             self.desk.troubles.add(None, what, "make room: they are ended when the lease is over");
         }
-        *lock(&self.life) = Some(Present { claimant, beat, deadline });
+        *lock(&self.life) = Some(Present { claimant, beat, deadline, settling });
         for job in news {
             self.desk.agenda.tasks.nudge(job);
         }

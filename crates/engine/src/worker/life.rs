@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use lastword_core::budget::Day;
 use lastword_core::life::Watch;
-use lastword_core::{Job, JobId, Timestamp};
-use lastword_store::Error;
-use lastword_store::Store;
+use lastword_core::{BootTime, Job, JobId, Timestamp};
+use lastword_store::{Error, Instance, Store};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
@@ -54,6 +53,8 @@ pub(super) struct Life<J> {
     pub(super) watch_at: Option<Instant>,
     /// What was seen of them.
     pub(super) watch: Watch,
+    /// The pause of the journal, and since when it was seen.
+    pub(super) pause: Option<(Instance, BootTime)>,
     /// The wall clock at the last turn, to notice that it was set back.
     last_turn: Timestamp,
 }
@@ -67,6 +68,7 @@ impl<J: Store> Life<J> {
             sweep_at: now,
             watch_at: None,
             watch: Watch::default(),
+            pause: None,
             last_turn: Timestamp(0),
         }
     }

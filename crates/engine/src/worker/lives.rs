@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lastword_store::{Error, Store};
+use lastword_store::{Error, Instance, Store};
 use tokio::time::Instant;
 
 use super::life::Life;
@@ -28,6 +28,10 @@ impl<J: Store> Life<J> {
 
     async fn try_end_lives(&mut self) -> Result<bool, Error> {
         let desk = &self.worker.desk;
+        let instance = desk.journal.instance().await?;
+        if instance.settling.is_some() {
+            return self.wait_for_pause(instance).await;
+        }
         let mut lives = desk.journal.lives().await?;
         let own = self.worker.life().map(|life| life.incarnation);
         lives.retain(|life| Some(life.incarnation) != own);
@@ -38,5 +42,21 @@ impl<J: Store> Life<J> {
             desk.journal.end_life(*life, *beat).await?;
         }
         Ok(!over.is_empty())
+    }
+
+    /// Ends the pause of the journal once it was seen for longer than any lease of an earlier instance can last. Nobody's life is ended before.
+    async fn wait_for_pause(&mut self, instance: Instance) -> Result<bool, Error> {
+        // After the answer: the pause may be as young as that.
+        let now = self.worker.desk.since_boot();
+        let seen = self.pause.filter(|(seen, _)| *seen == instance);
+        let (_, since) = *self.pause.insert(seen.unwrap_or((instance, now)));
+        let longest = instance.lease_max_ms.saturating_add(self.worker.options.margin_ms);
+        if since.plus_ms(longest) > now {
+            return Ok(false);
+        }
+        self.worker.desk.journal.settle(instance).await?;
+        self.pause = None;
+        self.worker.desk.agenda.ask_for_sweep();
+        Ok(true)
     }
 }

@@ -113,4 +113,6 @@ struct Present {
     beat: u64,
     /// When its lease runs out.
     deadline: BootTime,
+    /// Whether the journal paused at its last renewal.
+    settling: bool,
 }

@@ -12,6 +12,7 @@ pub mod feed;
 pub mod fence;
 pub mod groups;
 pub mod hints;
+pub mod instance;
 pub mod keys;
 pub mod list;
 pub mod load;
@@ -112,6 +113,7 @@ macro_rules! for_each_case {
                 c35_a_takeover_fences_the_old_owner,
                 a_replaced_life_is_taken_over_at_once,
                 a_replaced_life_keeps_its_trees_from_other_hosts,
+                a_tree_that_is_alive_is_taken_over_where_it_is,
                 a_takeover_asks_for_no_queue_and_no_slot,
                 a_kept_job_stays_on_its_host,
                 an_abandoned_job_is_taken_from_its_host,
@@ -129,6 +131,9 @@ macro_rules! for_each_case {
                 c38_a_life_that_was_ended_cannot_renew,
                 c102_a_renewal_and_an_end_at_once_are_not_both_a_success,
                 c102_a_name_has_one_place;
+            instance:
+                a_new_journal_does_not_pause,
+                only_the_present_pause_can_be_ended;
             load:
                 an_unknown_job_has_no_events,
                 only_later_events_are_loaded,

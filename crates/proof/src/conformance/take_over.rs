@@ -1,8 +1,9 @@
 //! `claim` of jobs whose holder is gone: only when it is, and then for good.
 
+use lastword_core::decide::claim::Claimant;
 use lastword_core::spec::{OnPartition, Spec};
-use lastword_core::{Epoch, Fact, Fence};
-use lastword_store::Store;
+use lastword_core::{AttemptNo, Epoch, Fact, Fence, JobId};
+use lastword_store::{Claim, Source, Store};
 
 use super::stage::{
     QUEUE, at_once, conflict, end, fenced, from_gone, from_queue, held, held_of, holds, ids, refused,
@@ -119,6 +120,27 @@ pub async fn a_replaced_life_keeps_its_trees_from_other_hosts<J: Store>(journal:
     assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [], "that is the end of another life");
     end(&journal, &old).await;
     assert_eq!(ids(&journal, from_gone(&bob, 9)).await, [started.id], "now it is over");
+}
+
+/// What is alive is taken over by a later life at its place, and nothing else: not another attempt, not from elsewhere, not from a life that
+/// goes on.
+pub async fn a_tree_that_is_alive_is_taken_over_where_it_is<J: Store>(journal: J) {
+    let old = register(&journal, "ann").await;
+    let (started, _) = running(&journal, 1, jobs::spec(QUEUE), &old).await;
+    let (other, _) = running(&journal, 2, jobs::spec(QUEUE), &old).await;
+    let alive = |who: &Claimant, trees: &[(JobId, u32)]| {
+        let trees = trees.iter().map(|(job, attempt)| (*job, AttemptNo(*attempt))).collect();
+        Claim { from: Source::Alive { trees }, ..from_gone(who, 9) }
+    };
+    assert_eq!(ids(&journal, alive(&old, &[(started.id, 1)])).await, [], "it is its own");
+    let new = register(&journal, "ann").await;
+    let far = register_at(&journal, "bob", "there").await;
+    assert_eq!(ids(&journal, alive(&far, &[(started.id, 1)])).await, []);
+    assert_eq!(ids(&journal, alive(&new, &[(started.id, 2), (jobs::id(9), 1)])).await, []);
+    assert_eq!(ids(&journal, alive(&new, &[(started.id, 1)])).await, [started.id]);
+    end(&journal, &old).await;
+    assert_eq!(ids(&journal, alive(&far, &[(other.id, 1)])).await, [], "it is not there");
+    assert_eq!(ids(&journal, alive(&new, &[(started.id, 1), (other.id, 1)])).await, [other.id]);
 }
 
 /// Orphans of all queues are taken, at most as many as asked for, and their slots stay theirs.

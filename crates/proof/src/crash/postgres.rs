@@ -14,7 +14,7 @@ use lastword_core::life::Life;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq};
 use lastword_store::hints::Hints;
 use lastword_store::postgres::{Options, Postgres};
-use lastword_store::{Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed, WaitOver};
+use lastword_store::{Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Renew, Renewed, WaitOver};
 use tokio::runtime::Runtime;
 
 use super::appender::{Acks, work};
@@ -22,7 +22,7 @@ use super::history::{Acked, Mark, judge};
 use super::proxy::Proxy;
 use super::stored::stored;
 use crate::args::Args;
-use crate::pg::{Server, Settings};
+use crate::pg::{Server, Settings, options};
 use crate::random::Random;
 
 /// Clients at once: more than one, so that batches hold appends of several.
@@ -57,7 +57,7 @@ pub fn crash(args: &Args<'_>) -> Outcome<()> {
         let database = runtime.block_on(server.database());
         let acks = Told::default();
         for run in round..rounds.min(round + ROUNDS_PER_DATABASE) {
-            let options = Options { patience: PATIENCE, ..Options::default() };
+            let options = Options { patience: PATIENCE, ..options() };
             let journal = runtime.block_on(Postgres::open(&server.url(&database), options))?;
             let clients = runtime.block_on(async { Clients::start(&journal, run, &acks) });
             runtime.block_on(acks.wait_beyond(acks.count() + WARM, &clients))?;
@@ -96,8 +96,7 @@ pub async fn cut_connections(server: &Server, cuts: u64, seed: u64) -> Outcome<(
     let database = server.database().await;
     let proxy = Proxy::start(server.host(), CUT_PERCENT, seed)?;
     let url = format!("host={} user=postgres dbname={database}", proxy.host().display());
-    let journal =
-        Postgres::open(&url, Options { wake: false, patience: PATIENCE, ..Options::default() }).await?;
+    let journal = Postgres::open(&url, Options { wake: false, patience: PATIENCE, ..options() }).await?;
     let acks = Told::default();
     let clients = Clients::start(&journal, 0, &acks);
     while proxy.cuts() < cuts && !clients.any_ended() {
@@ -222,6 +221,14 @@ impl Journal for Until {
         true
     }
 
+    async fn instance(&self) -> lastword_store::Result<Instance> {
+        self.journal()?.instance().await
+    }
+
+    async fn settle(&self, instance: Instance) -> lastword_store::Result<bool> {
+        self.journal()?.settle(instance).await
+    }
+
     async fn held(
         &self,
         by: Incarnation,
@@ -254,7 +261,7 @@ impl Journal for Until {
 
 /// Compares what is stored with what was acknowledged. Returns the number of appends that are stored.
 pub(crate) async fn verify(url: &str, acked: &[Acked]) -> Outcome<usize> {
-    let journal = Postgres::open(url, Options { wake: false, ..Options::default() }).await?;
+    let journal = Postgres::open(url, Options { wake: false, ..options() }).await?;
     let stored = stored(&journal).await?;
     judge(acked, &stored)?;
     Ok(stored.values().flat_map(|log| &log.events).filter(|event| Mark::of(event).is_some()).count())

@@ -9,8 +9,8 @@ use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::{Bell, Hints};
 use lastword_store::{
-    Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Journal, Key, KeyRecord,
-    Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Instance, Journal, Key,
+    KeyRecord, Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -233,6 +233,14 @@ impl Journal for Frail {
 
     fn is_shared(&self) -> bool {
         self.0.sim.with(|world| world.hosts.len() > 1)
+    }
+
+    fn instance(&self) -> impl Future<Output = Result<Instance>> + Send {
+        self.call(Frail::reading(21, None), move |world| Ok(world.ledger.instance()))
+    }
+
+    fn settle(&self, instance: Instance) -> impl Future<Output = Result<bool>> + Send {
+        self.call(Frail::about(22, None), move |world| Ok(world.ledger.settle(instance)))
     }
 
     fn append_and_claim(

@@ -61,7 +61,7 @@ impl World {
             Err(Error::Lapsed { .. }) => Answer::Lapsed,
             Err(Error::Taken { .. }) => Answer::NameTaken,
             Err(Error::Unavailable(_)) => Answer::Unavailable,
-            Err(error @ (Error::Corrupt(_) | Error::Newer { .. })) => {
+            Err(error @ (Error::Corrupt(_) | Error::Newer { .. } | Error::LeaseTooLong { .. })) => {
                 return self.fail("journal corrupt", || error.to_string());
             }
         };

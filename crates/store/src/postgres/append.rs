@@ -9,13 +9,12 @@ use std::time::Duration;
 use deadpool_postgres::Pool;
 use lastword_core::{Append, JobId, Seq};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
 
 use super::batch::{Packed, settle, write};
 use super::claim::Marks;
-use super::connect::Patience;
+use super::connect::{Patience, after, bounded};
 use super::failure::{Failure, Try};
-use super::options::{ANSWER_MAX, Options};
+use super::options::Options;
 use super::wake::Wake;
 use super::witness::Witness;
 use crate::admit::Verdict;
@@ -120,7 +119,7 @@ impl Writer {
                     return;
                 }
                 Err(failure) => {
-                    failure.leave(&self.pool);
+                    let failure = after(failure, &self.pool, &self.witness).await;
                     if let Err(error) = patience.wait(failure).await {
                         batch.drain(..).for_each(|waiting| reply(waiting, Err(error.clone())));
                     }
@@ -133,17 +132,10 @@ impl Writer {
     async fn store(&self, batch: &mut Vec<Waiting>) -> Try<()> {
         let client = self.pool.get().await?;
         let packed: Vec<&Packed> = batch.iter().map(|waiting| &waiting.packed).collect();
-        let known = (&*self.witness, self.witness.newest());
-        let written = match timeout(ANSWER_MAX, write(&client, known, &packed)).await {
-            Ok(written) => written?,
-            Err(elapsed) => {
-                // The statement may still run on that connection, so it is not used again.
-                drop(deadpool_postgres::Object::take(client));
-                return Err(elapsed.into());
-            }
-        };
+        let known = self.witness.known();
+        let written = bounded(write(&client, &known, &packed)).await?;
         if let Some(place) = written.place {
-            self.witness.note(place);
+            self.witness.note(&known, place);
         }
         let (stored, refused): (Vec<_>, Vec<_>) =
             batch.drain(..).partition(|waiting| written.jobs.contains(&waiting.packed.append.job.as_uuid()));
@@ -161,7 +153,7 @@ impl Writer {
         // These still wait for their answer.
         *batch = refused;
         let packed: Vec<&Packed> = batch.iter().map(|waiting| &waiting.packed).collect();
-        let verdicts = timeout(ANSWER_MAX, settle(&client, &self.witness, &packed)).await??;
+        let verdicts = bounded(settle(&client, &self.witness.known(), &packed)).await?;
         for (waiting, verdict) in std::mem::take(batch).into_iter().zip(verdicts) {
             match verdict {
                 Ok(Verdict::Stored) => {

@@ -14,8 +14,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::failure::Try;
-use super::witness::Witness;
+use super::failure::{Failure, Try};
+use super::identity::Known;
 use crate::admit::{Standing, Verdict, admit};
 use crate::claim::leaves_news;
 use crate::waits::WaitChange;
@@ -81,12 +81,8 @@ pub(super) struct Written {
     pub(super) place: Option<i64>,
 }
 
-/// Stores appends, at most one per job, in the journal that was opened: `newest` was known of it before the transaction began.
-pub(super) async fn write(
-    client: &impl GenericClient,
-    (witness, newest): (&Witness, i64),
-    batch: &[&Packed],
-) -> Try<Written> {
+/// Stores appends, at most one per job, in the journal that was known before the transaction began.
+pub(super) async fn write(client: &impl GenericClient, known: &Known, batch: &[&Packed]) -> Try<Written> {
     let fences: Vec<Option<&Fence>> = batch.iter().map(|packed| packed.append.fence.as_ref()).collect();
     macro_rules! column {
         (|$packed:ident| $value:expr) => {
@@ -149,8 +145,8 @@ pub(super) async fn write(
         &column!(|packed| packed.append.row.summary.name.as_deref()),
         &column!(|packed| packed.append.row.section().number()),
         &column!(|packed| number(packed.append.row.changed_at.0)),
-        &witness.identity(),
-        &newest,
+        &known.identity,
+        &known.newest,
     ];
     let is_plain = |packed: &&Packed| packed.waits.is_none() && packed.spent.is_empty();
     let rows = if batch.iter().all(is_plain) {
@@ -207,16 +203,16 @@ fn may_follow_the_end(append: &Append) -> bool {
 /// Returns for each append that was not stored why: stored before, refused, or free to be tried again.
 pub(super) async fn settle(
     client: &impl GenericClient,
-    witness: &Witness,
+    known: &Known,
     refused: &[&Packed],
 ) -> Try<Vec<Result<Verdict>>> {
-    let newest = witness.newest();
     let jobs: Vec<Uuid> = refused.iter().map(|packed| packed.append.job.as_uuid()).collect();
     let expected: Vec<i64> = refused.iter().map(|packed| number(packed.append.expected.0)).collect();
     let statement = client.prepare_cached(SETTLE).await?;
     let rows = client.query(&statement, &[&jobs, &expected]).await?;
-    if let Err(error) = witness.check(rows.first().map(|row| (row.get(7), row.get(8))), newest) {
-        return Ok(refused.iter().map(|_| Err(error.clone())).collect());
+    let is_here = |row: &Row| row.get::<_, &str>(7) == known.identity && row.get::<_, i64>(8) >= known.newest;
+    if !rows.first().is_some_and(is_here) {
+        return Err(Failure::Moved);
     }
     Ok(refused.iter().zip(&rows).map(|(packed, row)| verdict(&packed.append, row)).collect())
 }

@@ -10,9 +10,10 @@ use super::Postgres;
 use super::batch::{job_id, number};
 use super::connect::{change, query};
 use super::failure::Try;
+use super::identity::with_here;
 use super::list;
 use super::view::{self, COMPARED_PAGE, Columns, select, select_rows};
-use super::witness::{Witness, with_here};
+use super::witness::Witness;
 use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, List, Listed, Prunable, Prune, Removal, Result};
 
 macro_rules! select_list {

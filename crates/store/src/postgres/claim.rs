@@ -12,15 +12,16 @@ use lastword_core::budget::{Budget, Day, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::view::row::Row;
-use lastword_core::{Event, JobId};
+use lastword_core::{AttemptNo, Event, JobId};
 use uuid::Uuid;
 
 use super::batch::{Packed, event, job_id, number, settle, write};
 use super::connect::Value;
 use super::failure::{Failure, Try};
-use super::witness::{Witness, with_here};
+use super::identity::{Known, with_here};
+use super::witness::Witness;
 use crate::admit::Verdict;
-use crate::claim::{self, Haul, room, slots};
+use crate::claim::{self, Haul, may_be_given_in_pause, room, slots};
 use crate::{Claim, Claimed, Error, Group, Result, Source};
 
 const READY: &str = include_str!("ready.sql");
@@ -31,7 +32,8 @@ const FIRST: &str = "select due, job from ready where queue = $1 and priority = 
 /// The statements of a claim before the one that stores it. Benches run them through another client.
 pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
 
-/// Whether this is the journal that was opened, whether this is the present life of the owner, and the group, if it is stored.
+/// Whether this is the journal that was opened, whether this is the present life of the owner, the group, if it is stored, and whether the
+/// instance pauses.
 const ALIVE: &str = with_here!(
     "$4",
     "$5",
@@ -40,10 +42,22 @@ const ALIVE: &str = with_here!(
         where l.owner = $1 and l.incarnation = $2
             and l.incarnation between m.instance_first and m.instance_last
             and not exists (select from lives n where n.owner = l.owner and n.incarnation > l.incarnation)
-    ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros
-    from (values (1)) one left join groups g on g.name = $3::text
+    ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros, m.settling is not null
+    from (values (1)) one left join meta m on true left join groups g on g.name = $3::text
     left join spent s on s.name = g.name and s.day = $6::bigint"
 );
+
+const ALIVE_HERE: &str = "
+    select j.job from jobs j cross join meta m
+    where j.job = any ($1::uuid[]) and j.job <> all ($2::uuid[]) and j.holder_incarnation is not null
+        and not exists (
+            select from lives l
+            where l.incarnation = j.holder_incarnation
+                and l.incarnation between m.instance_first and m.instance_last
+                and not exists (select from lives n where n.owner = l.owner and n.incarnation > l.incarnation)
+        )
+    order by j.job limit $3
+    for update of j skip locked";
 
 /// The logs of the candidates, and whether an event lies above this transaction in the feed.
 const LOGS: &str = "
@@ -113,16 +127,18 @@ pub(super) async fn claim(
     unsure: &mut Vec<Taken>,
 ) -> Try<Vec<Claimed>> {
     let mut client = pool.get().await?;
-    let newest = witness.newest();
+    let known = witness.known();
+    // What was claimed in an earlier instance does not count any more, even if it survived.
+    unsure.retain(|taken| taken.claimed.fence.incarnation.instance == known.instance);
     let transaction = client.transaction().await?;
     if !unsure.is_empty() {
-        let kept = resolve(&transaction, witness, unsure).await?;
+        let kept = resolve(&transaction, &known, unsure).await?;
         if !kept.is_empty() {
             // The rollback is not awaited: if its answer was lost too, these claims would be forgotten.
             return Ok(kept);
         }
     }
-    let room = check(&transaction, (witness, newest), claim).await?;
+    let room = check(&transaction, &known, claim).await?;
     let mut search = Search { transaction: &transaction, marks, claim, seen: Vec::new() };
     *unsure = search.take(room).await?;
     if unsure.is_empty() {
@@ -131,27 +147,23 @@ pub(super) async fn claim(
         return Ok(Vec::new());
     }
     let batch: Vec<&Packed> = unsure.iter().map(|taken| &taken.packed).collect();
-    let written = write(&transaction, (witness, newest), &batch).await?;
+    let written = write(&transaction, &known, &batch).await?;
     unsure.retain(|taken| written.jobs.contains(&taken.claimed.job.as_uuid()));
     transaction.commit().await?;
     if let Some(place) = written.place {
-        witness.note(place);
+        witness.note(&known, place);
     }
     Ok(std::mem::take(unsure).into_iter().map(|taken| taken.claimed).collect())
 }
 
 /// Finds out which claims of a lost answer were stored. Waits for a transaction that may still be under way.
-async fn resolve(
-    transaction: &Transaction<'_>,
-    witness: &Witness,
-    unsure: &mut Vec<Taken>,
-) -> Try<Vec<Claimed>> {
+async fn resolve(transaction: &Transaction<'_>, known: &Known, unsure: &mut Vec<Taken>) -> Try<Vec<Claimed>> {
     let jobs: Vec<Uuid> = unsure.iter().map(|taken| taken.claimed.job.as_uuid()).collect();
     let sql = "select 1 from jobs where job = any ($1) order by job for update";
     let statement = transaction.prepare_cached(sql).await?;
     transaction.query(&statement, &[&jobs]).await?;
     let packed: Vec<&Packed> = unsure.iter().map(|taken| &taken.packed).collect();
-    let verdicts = settle(transaction, witness, &packed).await?;
+    let verdicts = settle(transaction, known, &packed).await?;
     let settled = std::mem::take(unsure).into_iter().zip(verdicts);
     let happened = settled.filter(|(_, verdict)| matches!(verdict, Ok(Verdict::Stored)));
     Ok(happened.map(|(taken, _)| taken.claimed).collect())
@@ -168,25 +180,25 @@ const HELD: &str = "
     left join groups g on g.name = $1";
 
 /// Refuses an owner whose lease is over; returns how many jobs it may take. The group is read in this transaction.
-async fn check(
-    transaction: &Transaction<'_>,
-    (witness, newest): (&Witness, i64),
-    claim: &Claim,
-) -> Try<usize> {
+async fn check(transaction: &Transaction<'_>, known: &Known, claim: &Claim) -> Try<usize> {
     let (group, unset) = match &claim.from {
         Source::Ready { group, slots } => (Some(group), *slots),
-        Source::Expired => (None, None),
+        Source::Expired | Source::Alive { .. } => (None, None),
     };
     let incarnation = Uuid::from_u128(claim.by.incarnation.as_u128());
     let statement = transaction.prepare_cached(ALIVE).await?;
     let today = number(Day::of(claim.now).0);
     let values: [Value<'_>; 6] =
-        [&&*claim.by.owner.0, &incarnation, &group, &witness.identity(), &newest, &today];
+        [&&*claim.by.owner.0, &incarnation, &group, &known.identity, &known.newest, &today];
     let row = transaction.query_one(&statement, &values).await?;
     match (row.get(0), row.get(1)) {
         (true, true) => {}
         (true, false) => return Err(Error::Lapsed { owner: claim.by.owner.clone() }.into()),
-        (false, _) => return Err(witness.explain(transaction).await),
+        (false, _) => return Err(Failure::Moved),
+    }
+    let is_settling: bool = row.get(8);
+    if is_settling && !may_be_given_in_pause(claim) {
+        return Ok(0);
     }
     let stored = group.and_then(|name| read_group(name, &row, 2));
     let amount = |at: usize| row.get::<_, Option<i64>>(at).unwrap_or_default();
@@ -261,7 +273,7 @@ impl Search<'_> {
             haul.taken.extend(match self.claim.from {
                 Source::Ready { .. } => self.alone_in_conversation(decided).await?,
                 // Jobs that are taken over drive their conversation already.
-                Source::Expired => decided,
+                Source::Expired | Source::Alive { .. } => decided,
             });
             if whole && candidates.len() < missing {
                 break;
@@ -273,8 +285,10 @@ impl Search<'_> {
     /// Locks the next candidates, in their order, and reports whether the whole group was searched.
     async fn candidates(&self, missing: usize, from_beginning: bool) -> Try<(Vec<(Uuid, Lease)>, bool)> {
         let limit = missing as i64;
-        let Source::Ready { group, .. } = &self.claim.from else {
-            return Ok((self.expired(limit).await?, true));
+        let group = match &self.claim.from {
+            Source::Ready { group, .. } => group,
+            Source::Expired => return Ok((self.expired(limit).await?, true)),
+            Source::Alive { trees } => return Ok((self.alive(trees, limit).await?, true)),
         };
         let start = if from_beginning { None } else { self.marks.start(group) };
         let (priority, due, job) = start.unwrap_or((0, 0, Uuid::nil()));
@@ -305,6 +319,15 @@ impl Search<'_> {
         let rows = self.transaction.query(&statement, &[&limit, &self.seen]).await?;
         let lease = |over| if over { Lease::Over } else { Lease::Replaced };
         Ok(rows.iter().map(|row| (row.get(0), lease(row.get(1)))).collect())
+    }
+
+    /// Locks the jobs of these trees that a present life does not hold.
+    async fn alive(&self, trees: &[(JobId, AttemptNo)], limit: i64) -> Try<Vec<(Uuid, Lease)>> {
+        let jobs: Vec<Uuid> = trees.iter().map(|(job, _)| job.as_uuid()).collect();
+        let statement = self.transaction.prepare_cached(ALIVE_HERE).await?;
+        let rows = self.transaction.query(&statement, &[&jobs, &self.seen, &limit]).await?;
+        // Only time proves that what is elsewhere is dead, and it may not have passed.
+        Ok(rows.iter().map(|row| (row.get(0), Lease::Replaced)).collect())
     }
 
     /// Returns the log of each candidate: `None` for one with an event above this transaction, an error for one that does not read.

@@ -39,7 +39,7 @@ pub(super) async fn query(pool: &Pool, sql: &str, values: &[Value<'_>]) -> Try<V
     Ok(client.query(&statement, values).await?)
 }
 
-/// Runs a statement that begins with [`with_here`](super::witness::with_here), whose parameters come last. The first column of its first
+/// Runs a statement that begins with [`with_here`](super::identity::with_here), whose parameters come last. The first column of its first
 /// row says whether this is the journal that was opened; if not, it has changed nothing.
 pub(super) async fn change(
     pool: &Pool,
@@ -48,29 +48,48 @@ pub(super) async fn change(
     values: &[Value<'_>],
 ) -> Try<Vec<tokio_postgres::Row>> {
     let client = pool.get().await?;
-    let (identity, newest) = (witness.identity(), witness.newest());
-    let values: Vec<Value<'_>> = values.iter().copied().chain([&identity as Value<'_>, &newest]).collect();
+    let known = witness.known();
+    let here: [Value<'_>; 2] = [&known.identity, &known.newest];
+    let values: Vec<Value<'_>> = values.iter().copied().chain(here).collect();
     let statement = client.prepare_cached(sql).await?;
     let rows = client.query(&statement, &values).await?;
     match rows.first().is_some_and(|row| row.get(0)) {
         true => Ok(rows),
-        false => Err(witness.explain(&client).await),
+        false => Err(Failure::Moved),
     }
 }
 
-/// Tries until it succeeds, fails for good, or `patience` is over. Each try is bounded; it must be safe to repeat.
+/// Tries until it succeeds, fails for good, or `patience` is over. It must be safe to repeat.
 pub(super) async fn patiently<T, F: Future<Output = Try<T>>>(
     patience: Duration,
     attempt: impl Fn() -> F,
 ) -> Result<T> {
     let mut patience = Patience::new(patience);
     loop {
-        let tried = tokio::time::timeout(ANSWER_MAX, attempt()).await;
-        match tried.unwrap_or_else(|elapsed| Err(elapsed.into())) {
+        match attempt().await {
             Ok(answer) => return Ok(answer),
             Err(failure) => patience.wait(failure).await?,
         }
     }
+}
+
+/// Waits for an answer, but not for ever.
+pub(super) async fn bounded<T>(attempt: impl Future<Output = Try<T>>) -> Try<T> {
+    tokio::time::timeout(ANSWER_MAX, attempt).await.unwrap_or_else(|elapsed| Err(elapsed.into()))
+}
+
+/// Leaves what a failed try has shown to be of no use, and looks which journal is there if it did not find its own. Returns why the call
+/// is to be tried again, or not.
+pub(super) async fn after(failure: Failure, pool: &Pool, witness: &Witness) -> Failure {
+    failure.leave(pool);
+    if failure != Failure::Moved {
+        return failure;
+    }
+    let look = async {
+        let client = pool.get().await?;
+        witness.recognise(&client).await
+    };
+    bounded(look).await.err().unwrap_or(failure)
 }
 
 /// Decides whether and when to try again.
@@ -90,7 +109,7 @@ impl Patience {
     pub(super) async fn wait(&mut self, failure: Failure) -> Result<()> {
         let text = match failure {
             Failure::Final(error) => return Err(error),
-            Failure::Away(text) | Failure::Clash(text) | Failure::ReadOnly(text) => text,
+            other => other.to_string(),
         };
         if Instant::now() + self.pause > self.until {
             return Err(Error::Unavailable(text));

@@ -26,6 +26,10 @@ pub(super) enum Failure {
     Away(String),
     /// The session can only read; another one may be able to write.
     ReadOnly(String),
+    /// Nothing was answered in time. The connection may be dead, and its statement may still run.
+    Silent(String),
+    /// The statement did not find the journal that was opened, and changed nothing: look what is there now.
+    Moved,
     /// The server rolled everything back because of another transaction.
     Clash(String),
     /// Another try would fail in the same way.
@@ -35,7 +39,9 @@ pub(super) enum Failure {
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Failure::Moved => f.write_str("the journal was exchanged, and put back"),
             Failure::Away(text)
+            | Failure::Silent(text)
             | Failure::ReadOnly(text)
             | Failure::Clash(text)
             | Failure::Final(Error::Unavailable(text) | Error::Corrupt(text)) => f.write_str(text),
@@ -45,9 +51,10 @@ impl std::fmt::Display for Failure {
 }
 
 impl Failure {
-    /// Lets go of the idle connections of a pool if they can only read: a session keeps the defaults that it began with.
+    /// Lets go of the idle connections of a pool if they can only read, because a session keeps the defaults that it began with; or if
+    /// one of them did not answer, because the others lead the same way.
     pub(super) fn leave(&self, pool: &Pool) {
-        if let Failure::ReadOnly(_) = self {
+        if let Failure::ReadOnly(_) | Failure::Silent(_) = self {
             pool.retain(|_, _| false);
         }
     }
@@ -79,7 +86,7 @@ impl From<PoolError> for Failure {
 
 impl From<tokio::time::error::Elapsed> for Failure {
     fn from(_: tokio::time::error::Elapsed) -> Failure {
-        Failure::Away(format!("no answer within {} s", ANSWER_MAX.as_secs()))
+        Failure::Silent(format!("no answer within {} s", ANSWER_MAX.as_secs()))
     }
 }
 

@@ -8,7 +8,8 @@ use super::batch::number;
 use super::claim::read_group;
 use super::connect::{Value, change, query};
 use super::failure::{Failure, Try};
-use super::witness::{Witness, with_here};
+use super::identity::with_here;
+use super::witness::Witness;
 use crate::{Group, Groups, Result};
 
 const GROUPS: &str = "select name, slots, paused, day_tokens, day_money_micros from groups order by name";

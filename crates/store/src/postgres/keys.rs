@@ -8,7 +8,8 @@ use super::Postgres;
 use super::batch::{job_id, number};
 use super::connect::{Value, change};
 use super::failure::{Failure, Try};
-use super::witness::{Witness, with_here};
+use super::identity::with_here;
+use super::witness::Witness;
 use crate::keys::SWEPT_MAX;
 use crate::{KEY_MS, Key, KeyRecord, Keys, Result};
 

@@ -8,8 +8,9 @@ use uuid::Uuid;
 
 use super::batch::job_id;
 use super::connect::{change, query};
-use super::failure::{Failure, Try};
-use super::witness::{Witness, with_here};
+use super::failure::Try;
+use super::identity::with_here;
+use super::witness::Witness;
 use crate::{Error, Renew, Renewed};
 
 /// An owner has one place: a life elsewhere must be over before another begins. Two that register at once both begin, and the later
@@ -23,13 +24,16 @@ const REGISTER: &str = with_here!(
             and l.incarnation between m.instance_first and m.instance_last
     ), given as (
         update meta set incarnations = incarnations + 1
-        where exists (select from here) and not exists (select from elsewhere)
-        returning (left(instance_first::text, 18) || lpad(to_hex(incarnations), 16, '0'))::uuid as incarnation
+        where exists (select from here) and not exists (select from elsewhere) and $4::bigint <= lease_max_ms
+        returning (left(instance_first::text, 18) || lpad(to_hex(incarnations), 16, '0'))::uuid as incarnation,
+            pg_current_xact_id()::text::bigint + feed_offset as place
     ), registered as (
         insert into lives (incarnation, owner, host, boot, beat, lease_ms)
-        select incarnation, $1, $2, $3, 0, $4::bigint from given
+        select incarnation, $1, $2, $3, 0, $4 from given
     )
-    select exists (select from here), (select incarnation from given), exists (select from elsewhere)"
+    select exists (select from here), (select incarnation from given), (select place from given),
+        exists (select from elsewhere), m.settling is not null, m.lease_max_ms
+    from meta m"
 );
 
 /// Renews the lease and finds the news in one statement, so that a renewal is one round trip.
@@ -42,11 +46,13 @@ const RENEW: &str = with_here!(
         where l.incarnation = $2 and l.owner = $1
             and l.incarnation between m.instance_first and m.instance_last
             and not exists (select from lives n where n.owner = l.owner and n.incarnation > l.incarnation)
+            and $3 <= m.lease_max_ms
             and exists (select from here)
-        returning l.beat
+        returning l.beat, pg_current_xact_id()::text::bigint + m.feed_offset as place
     )
-    select exists (select from here), (select beat from renewed), j.job
-    from (values (1)) one left join jobs j on j.news and j.holder_incarnation = $2
+    select exists (select from here), (select beat from renewed), (select place from renewed),
+        m.settling is not null, m.lease_max_ms, j.job
+    from meta m left join jobs j on j.news and j.holder_incarnation = $2
     order by j.job"
 );
 
@@ -66,26 +72,39 @@ const END: &str = with_here!(
 
 /// Registers or renews.
 pub(super) async fn renew(pool: &Pool, witness: &Witness, renew: &Renew) -> Try<Renewed> {
+    let known = witness.known();
     let owner: &str = &renew.owner.0;
     let lease = i64::try_from(renew.lease_ms).unwrap_or(i64::MAX);
+    let refused = |max: i64| match lease > max {
+        true => Error::LeaseTooLong {
+            owner: renew.owner.clone(),
+            lease_ms: renew.lease_ms,
+            max_ms: max.cast_unsigned(),
+        },
+        false => Error::Lapsed { owner: renew.owner.clone() },
+    };
     let Some(given) = renew.incarnation else {
         let (host, boot): (&str, &str) = (&renew.place.host.0, &renew.place.boot);
         let rows = change(pool, witness, REGISTER, &[&owner, &host, &boot, &lease]).await?;
-        if rows.first().is_some_and(|row| row.get(2)) {
+        let row = &rows[0];
+        if row.get(3) {
             return Err(Error::Taken { owner: renew.owner.clone() }.into());
         }
-        let incarnation = rows.first().and_then(|row| row.get::<_, Option<Uuid>>(1));
-        let incarnation = incarnation.ok_or_else(|| Failure::Clash("nothing was registered".to_owned()))?;
+        let given = row.get::<_, Option<Uuid>>(1).zip(row.get::<_, Option<i64>>(2));
+        let (incarnation, place) = given.ok_or_else(|| refused(row.get(5)))?;
+        witness.note(&known, place);
         let incarnation = Incarnation::from_u128(incarnation.as_u128());
-        return Ok(Renewed { incarnation, beat: 0, news: Vec::new() });
+        return Ok(Renewed { incarnation, beat: 0, news: Vec::new(), settling: row.get(4) });
     };
     let incarnation = Uuid::from_u128(given.as_u128());
     let rows = change(pool, witness, RENEW, &[&owner, &incarnation, &lease]).await?;
-    let beat = rows.first().and_then(|row| row.get::<_, Option<i64>>(1));
-    let Some(beat) = beat else { return Err(Error::Lapsed { owner: renew.owner.clone() }.into()) };
-    let jobs = rows.iter().filter_map(|row| row.get::<_, Option<Uuid>>(2));
+    let row = &rows[0];
+    let renewed = row.get::<_, Option<i64>>(1).zip(row.get::<_, Option<i64>>(2));
+    let (beat, place) = renewed.ok_or_else(|| refused(row.get(4)))?;
+    witness.note(&known, place);
+    let jobs = rows.iter().filter_map(|row| row.get::<_, Option<Uuid>>(5));
     let news: Vec<JobId> = jobs.map(job_id).collect::<crate::Result<_>>()?;
-    Ok(Renewed { incarnation: given, beat: beat.cast_unsigned(), news })
+    Ok(Renewed { incarnation: given, beat: beat.cast_unsigned(), news, settling: row.get(3) })
 }
 
 /// Returns the lives that are not over.

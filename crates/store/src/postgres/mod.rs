@@ -7,7 +7,10 @@
 //! | `failure` | what an error of the server means |
 //! | `options` | how the server is used |
 //! | `witness` | whether this is still the journal that was opened |
-//! | `schema` | tables, partitions, and which database this is |
+//! | `identity` | what names the journal in a statement |
+//! | `instance` | whether the server may have lost something: then a new instance begins |
+//! | `pause` | the present instance, and the end of its pause |
+//! | `schema` | tables and partitions |
 //! | `batch` | the one statement that stores appends, and why one was not stored |
 //! | `append` | the queue before it |
 //! | `claim` | taking jobs, ready or left behind |
@@ -28,10 +31,13 @@ mod connect;
 mod failure;
 mod feed;
 mod groups;
+mod identity;
+mod instance;
 mod keys;
 mod list;
 mod lives;
 mod options;
+mod pause;
 mod pool;
 mod schema;
 mod view;
@@ -50,17 +56,19 @@ use tokio_postgres::Config;
 
 use self::append::Appender;
 use self::claim::Marks;
-use self::connect::patiently;
+use self::connect::{after, bounded, patiently};
 use self::failure::Try;
 use self::wake::Wake;
 use self::witness::Witness;
 use crate::hints::Hints;
-use crate::{Behind, Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed, Result, WaitOver};
+use crate::{
+    Behind, Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Renew, Renewed, Result, WaitOver,
+};
 
 pub use self::batch::STATEMENT;
 pub use self::claim::CLAIM;
+pub use self::identity::IDENTITY;
 pub use self::options::Options;
-pub use self::witness::IDENTITY;
 
 /// The store in PostgreSQL. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
@@ -88,11 +96,10 @@ impl Postgres {
         let config: Config = url.parse().map_err(|error| {
             Error::Unavailable(format!("the address of the database does not read: {error}"))
         })?;
-        let remember = options.remember.as_deref();
-        let witness = patiently(options.patience, || schema::prepare(&config, remember)).await?;
+        let witness = patiently(options.patience, || bounded(schema::prepare(&config, &options))).await?;
         let witness = Arc::new(witness);
-        let readers = pool::pool(&config, options.readers)?;
-        let writers = pool::pool(&config, options.writers)?;
+        let readers = pool::pool(&config, options.readers, &witness)?;
+        let writers = pool::pool(&config, options.writers, &witness)?;
         let wake = Arc::new(Wake::new());
         if options.wake {
             wake.start(config, readers.clone());
@@ -118,11 +125,10 @@ impl Postgres {
     /// Tries until it succeeds, fails for good, or patience is over.
     async fn patiently<T, F: Future<Output = Try<T>>>(&self, attempt: impl Fn() -> F) -> Result<T> {
         let attempt = || async {
-            let tried = attempt().await;
-            if let Err(failure) = &tried {
-                failure.leave(&self.0.readers);
+            match bounded(attempt()).await {
+                Err(failure) => Err(after(failure, &self.0.readers, &self.0.witness).await),
+                answered => answered,
             }
-            tried
         };
         patiently(self.0.patience, attempt).await
     }
@@ -185,6 +191,14 @@ impl Journal for Postgres {
 
     async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
         self.patiently(|| waits::waits_over(&self.0.readers, after, limit)).await
+    }
+
+    async fn instance(&self) -> Result<Instance> {
+        self.patiently(|| pause::instance(&self.0.readers)).await
+    }
+
+    async fn settle(&self, instance: Instance) -> Result<bool> {
+        self.patiently(|| pause::settle(&self.0.readers, &self.0.witness, &instance)).await
     }
 
     fn hints(&self) -> Hints {

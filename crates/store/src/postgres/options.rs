@@ -21,6 +21,10 @@ pub struct Options {
     pub patience: Duration,
     /// A folder outside the database, in which a file remembers how far the journal has come. It belongs to one process at a time.
     pub remember: Option<PathBuf>,
+    /// Raises the longest lease that the journal gives to this. After a loss nothing is given out for that long.
+    pub lease_max_ms: Option<u64>,
+    /// Whether a server is accepted that loses or damages what is stored when its machine fails. For tests.
+    pub may_lose: bool,
 }
 
 impl Default for Options {
@@ -34,6 +38,8 @@ impl Default for Options {
             // Longer than PostgreSQL takes to recover from a crash, shorter than the patience of a person.
             patience: Duration::from_secs(15),
             remember: None,
+            lease_max_ms: None,
+            may_lose: false,
         }
     }
 }

@@ -1,15 +1,14 @@
-//! The tables: created and migrated when a journal is opened, one partition of events per month, and which
-//! instance of a database this is.
+//! The tables: created and migrated when a journal is opened, and one partition of events per month.
 
-use std::path::Path;
-
-use lastword_core::{Incarnation, JobId, Timestamp};
+use lastword_core::{JobId, Timestamp};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config};
 use uuid::Uuid;
 
 use super::connect::connect;
 use super::failure::{Failure, Try};
+use super::instance;
+use super::options::Options;
 use super::waits;
 use super::witness::Witness;
 use crate::Error;
@@ -23,23 +22,55 @@ const STEPS: &[&str] = &[
     include_str!("lists.sql"),
     include_str!("budgets.sql"),
     include_str!("lives.sql"),
+    include_str!("instances.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.
 const DEPENDENCIES: usize = 2;
 
+/// The oldest server with all functions that the statements use.
+const VERSION_MIN: i32 = 130_000;
+
 /// Months that have a partition before they begin: with two more than the present one, opening the journal once a month is enough.
 const MONTHS_AHEAD: u32 = 2;
 
 /// Creates or migrates the tables, and begins to watch them.
-pub(super) async fn prepare(config: &Config, remember: Option<&Path>) -> Try<Witness> {
+pub(super) async fn prepare(config: &Config, options: &Options) -> Try<Witness> {
     let mut client = connect(config).await?;
+    require(&client, options).await?;
     migrate(&mut client).await?;
+    if let Some(lease_max_ms) = options.lease_max_ms {
+        let sql = "update meta set lease_max_ms = $1 where lease_max_ms < $1";
+        client.execute(sql, &[&i64::try_from(lease_max_ms).unwrap_or(i64::MAX)]).await?;
+    }
     let now = "select (extract(epoch from clock_timestamp()) * 1000)::bigint";
     let now: i64 = client.query_one(now, &[]).await?.get(0);
     months(&client, Timestamp(now as u64)).await?;
-    recognise(&client).await?;
-    Witness::begin(&client, remember).await
+    Witness::begin(&client, options.remember.as_deref()).await
+}
+
+/// Refuses a server on which the journal cannot keep its promises. Commits are made durable by each session; a `wal_level` is as good as another.
+async fn require(client: &Client, options: &Options) -> Try<()> {
+    let sql = "select current_setting('server_version_num')::int, current_setting('server_version'), pg_is_in_recovery(),
+        current_setting('fsync')::boolean, current_setting('full_page_writes')::boolean";
+    let row = client.query_one(sql, &[]).await?;
+    let (number, version): (i32, &str) = (row.get(0), row.get(1));
+    let refuse = |text: String| Err(Error::Unavailable(text).into());
+    if number < VERSION_MIN {
+        return refuse(format!("the server is PostgreSQL {version}: the journal needs 13 or later"));
+    }
+    if row.get(2) {
+        let text = "the server is a standby, which only allows reading: connect to the primary";
+        return Err(Failure::ReadOnly(text.to_owned()));
+    }
+    for (at, setting) in [(3, "fsync"), (4, "full_page_writes")] {
+        if !row.get::<_, bool>(at) && !options.may_lose {
+            return refuse(format!(
+                "the server has {setting} = off, so a power cut may damage or lose what is stored: set {setting} = on"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Two openers at once: if the other one has created what this one wanted to create, the next try finds it.
@@ -91,7 +122,7 @@ async fn migrate(client: &mut Client) -> Try<()> {
         step.execute(sql, &[&(index as i32 + 1)]).await.map_err(unless_raced)?;
     }
     if done.is_empty() {
-        let (first, last) = instance(&step.query_one("select gen_random_uuid()", &[]).await?.get(0));
+        let (first, last) = instance::range(step.query_one("select gen_random_uuid()", &[]).await?.get(0));
         let sql = "insert into meta (instance_first, instance_last) values ($1, $2)";
         step.execute(sql, &[&first, &last]).await.map_err(unless_raced)?;
     }
@@ -102,54 +133,6 @@ async fn migrate(client: &mut Client) -> Try<()> {
         );
     }
     step.commit().await.map_err(unless_raced)
-}
-
-/// Returns the first and the last incarnation of an instance whose number is the upper half of `random`.
-fn instance(random: &Uuid) -> (Uuid, Uuid) {
-    let instance = (random.as_u128() >> 64) as u64;
-    let incarnation = |number| Uuid::from_u128(Incarnation { instance, number }.as_u128());
-    (incarnation(0), incarnation(u64::MAX))
-}
-
-/// Gives the database a new instance if its rows came from another cluster or timeline: a restored backup or a clone
-/// must not honour leases that were granted before.
-///
-/// A copy of a stopped server's files that is started beside it looks the same from inside. That is a limit.
-pub(super) async fn recognise(client: &Client) -> Try<()> {
-    let told = client.query_one(
-        "select (select system_identifier::text from pg_control_system()),
-                left(pg_walfile_name(pg_current_wal_lsn()), 8)",
-        &[],
-    );
-    let (cluster, timeline): (String, String) = match told.await {
-        Ok(row) => (row.get(0), row.get(1)),
-        Err(error) if error.code().is_some_and(not_told) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    let same =
-        "select 1 from meta where cluster is not distinct from $1 and timeline is not distinct from $2";
-    if client.query_opt(same, &[&cluster, &timeline]).await?.is_some() {
-        return Ok(());
-    }
-    // The first connection only notes both. Places in the feed continue above every existing one.
-    let (first, last) = instance(&client.query_one("select gen_random_uuid()", &[]).await?.get(0));
-    let sql = "
-        update meta set
-            cluster = $1, timeline = $2,
-            instance_first = case when cluster is null then instance_first else $3 end,
-            instance_last = case when cluster is null then instance_last else $4 end,
-            feed_offset = greatest(feed_offset, coalesce(
-                (select place from events order by place desc limit 1), 0
-            ) - pg_current_xact_id()::text::bigint + 1)
-        where cluster is distinct from $1 or timeline is distinct from $2";
-    client.execute(sql, &[&cluster, &timeline, &first, &last]).await?;
-    Ok(())
-}
-
-/// Reports whether a strict server, or one derived from PostgreSQL, does not tell where its rows are.
-fn not_told(code: &SqlState) -> bool {
-    [SqlState::UNDEFINED_FUNCTION, SqlState::INSUFFICIENT_PRIVILEGE, SqlState::FEATURE_NOT_SUPPORTED]
-        .contains(code)
 }
 
 /// Creates the missing partitions of this month and the next ones.

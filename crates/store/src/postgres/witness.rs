@@ -1,96 +1,76 @@
-//! Notices that the journal was created again, restored, emptied or rolled back under this process, before anything more is acknowledged.
+//! Notices that the journal was created again, restored, emptied or rolled back under this process, before anything more is acknowledged. A
+//! journal that has lost something goes on as a new instance, see `instance`; one that was emptied or created again is refused.
 //!
-//! Every statement that writes looks at two things, by the snapshot it writes with. The first is which journal this is: its instance, and the
-//! very row that was written when its tables were made. A copy of that row is another row: it has another transaction, and mostly another
-//! table. The second is how far the server had come when it last stored something for this process: the number of a transaction never
-//! goes back, unless the files of the server did. What was done before the journal was opened shows in `high_water`.
+//! What was done before the journal was opened shows in `high_water`.
 
-use std::convert::Infallible;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use deadpool_postgres::GenericClient;
 use tokio_postgres::Client;
+use uuid::Uuid;
 
-use super::failure::{Failure, Try};
+use super::failure::Try;
+use super::identity::{Known, identity, next_place};
+use super::instance::{self, Found};
 use crate::high_water::{HighWater, Remembered};
-use crate::{Behind, Error, Result};
+use crate::{Behind, Error};
 
 /// What to do about it.
 const ADVICE: &str = "put it back, or restart the daemon to use what is there now";
 
-/// Names the journal of `meta m join migrations b on b.step = 1`.
-macro_rules! identity {
-    () => {
-        "concat_ws('.', m.instance_first, b.tableoid, b.xmin)"
-    };
-}
-
-/// Above the place of everything that is committed, by the snapshot of the statement.
-macro_rules! next_place {
-    () => {
-        "pg_snapshot_xmax(pg_current_snapshot())::text::bigint + m.feed_offset"
-    };
-}
-
-/// What a statement that writes begins with: the table `here` has a row if this is the journal that was opened. The parameters are
-/// [`Witness::identity`] and [`Witness::newest`]. `batch.sql` and `settle.sql` say the same.
-macro_rules! with_here {
-    ($identity:literal, $newest:literal, $($rest:literal),+) => {
-        concat!(
-            "with here as materialized (
-                select from meta m join migrations b on b.step = 1
-                where ", $crate::postgres::witness::identity!(), " = ", $identity, "::text
-                    and ", $crate::postgres::witness::next_place!(), " > ", $newest, "::bigint
-            )"
-            $(, $rest)+
-        )
-    };
-}
-pub(super) use {identity, next_place, with_here};
-
-/// Which journal this is, and how far its server has counted. Benches ask for the first.
-pub const IDENTITY: &str =
-    concat!("select ", identity!(), ", ", next_place!(), " - 1 from meta m join migrations b on b.step = 1");
-
-/// What this process knows of the journal that it opened.
+/// Watches the journal that was opened.
 pub(super) struct Witness {
-    identity: String,
-    newest: AtomicI64,
-    /// From where to where the server was rolled back. It stays so: other processes bring the server further again, and what was lost
-    /// does not come back by that.
-    rolled_back: OnceLock<(i64, i64)>,
-    high_water: Mutex<HighWater>,
+    /// The journal, through all its instances.
+    journal: Uuid,
+    state: Mutex<State>,
     behind: Option<Behind>,
+}
+
+struct State {
+    known: Known,
+    high_water: HighWater,
 }
 
 impl Witness {
     /// Begins to watch the journal; `folder` is where it is remembered.
     pub(super) async fn begin(client: &Client, folder: Option<&Path>) -> Try<Witness> {
-        let row = client.query_opt(IDENTITY, &[]).await?;
+        let sql = concat!(
+            "select ",
+            identity!(),
+            ", ",
+            next_place!(),
+            " - 1, m.journal, m.instance_first
+            from meta m join migrations b on b.step = 1"
+        );
+        let row = client.query_opt(sql, &[]).await?;
         let row = row.ok_or_else(|| {
             Error::Corrupt("it has lost its row in `meta`: restore it from a backup".to_owned())
         })?;
         let (identity, counted): (String, i64) = (row.get(0), row.get(1));
         let (high_water, remembered) =
             folder.map_or_else(|| (HighWater::none(), Remembered::default()), HighWater::open);
+        let is_same = remembered.journal == identity;
         // A removal takes the newest event away, so the events tell only when the counter cannot: in a journal that was copied.
-        let has = if remembered.journal == identity {
+        let has = if is_same {
             counted
         } else {
             let sql = "select coalesce((select place from events order by place desc limit 1), 0)";
             client.query_one(sql, &[]).await?.get(0)
         };
         let (had, has) = (remembered.newest, has.cast_unsigned());
-        Ok(Witness {
-            high_water: Mutex::new(high_water.of(&identity)),
-            // Not what is counted: after a crash, a server counts again what it had not written.
-            newest: AtomicI64::new(0),
-            rolled_back: OnceLock::new(),
+        let known = Known {
+            instance: instance::number(row.get(3)),
+            newest: if is_same { had.cast_signed() } else { 0 },
+            started: None,
+            identity: identity.clone(),
+        };
+        let witness = Witness {
+            journal: row.get(2),
+            state: Mutex::new(State { known, high_water: high_water.of(&identity) }),
             behind: (had > has).then_some(Behind { had, has }),
-            identity,
-        })
+        };
+        witness.recognise(client).await?;
+        Ok(witness)
     }
 
     /// Returns how far the journal had been when it was opened, if it had been further.
@@ -98,55 +78,49 @@ impl Witness {
         self.behind
     }
 
-    /// Returns how far the journal has come for certain. Asked before a transaction begins, whose place is then above it.
-    pub(super) fn newest(&self) -> i64 {
-        match self.rolled_back.get() {
-            Some(_) => i64::MAX,
-            None => self.newest.load(Ordering::Acquire),
+    /// Returns what is known of the journal.
+    pub(super) fn known(&self) -> Known {
+        self.state().known.clone()
+    }
+
+    /// Notes the place of what was committed in the instance that was known.
+    pub(super) fn note(&self, before: &Known, place: i64) {
+        let mut state = self.state();
+        if state.known.identity == before.identity && state.known.newest < place {
+            state.known.newest = place;
+            state.high_water.note(place.cast_unsigned());
         }
     }
 
-    /// Names the journal in a statement.
-    pub(super) fn identity(&self) -> &str {
-        &self.identity
-    }
-
-    /// Notes the place of what was committed.
-    pub(super) fn note(&self, place: i64) {
-        if self.newest.fetch_max(place, Ordering::AcqRel) < place {
-            let mut high_water = self.high_water.lock().unwrap_or_else(PoisonError::into_inner);
-            high_water.note(self.newest.load(Ordering::Acquire).cast_unsigned());
-        }
-    }
-
-    /// Says why a statement found no row in `here`.
-    pub(super) async fn explain(&self, client: &impl GenericClient) -> Failure {
-        let asked = async {
-            let newest = self.newest();
-            let statement = client.prepare_cached(IDENTITY).await?;
-            let found = client.query_opt(&statement, &[]).await?;
-            self.check(found.as_ref().map(|row| (row.get(0), row.get(1))), newest)?;
-            Err(Failure::Clash("the journal was exchanged, and put back".to_owned()))
+    /// Looks which instance is on the server, and goes on with it. Fails if it is another journal, or none.
+    pub(super) async fn recognise(&self, client: &Client) -> Try<()> {
+        let lost = |what: &str| {
+            let text = format!("{what} while it was in use: {ADVICE}");
+            Err(Error::Unavailable(text).into())
         };
-        asked.await.map_or_else(|failure| failure, |never: Infallible| match never {})
+        match instance::recognise(client, self.journal, || self.known()).await? {
+            None => lost("it was emptied"),
+            Some(found) if found.journal != self.journal => lost("its database was created again"),
+            Some(found) => {
+                self.go_on_with(found);
+                Ok(())
+            }
+        }
     }
 
-    /// Fails unless this is the journal that was opened: its identity, and how far it has come. `newest` was known before it was asked.
-    pub(super) fn check(&self, found: Option<(&str, i64)>, newest: i64) -> Result<()> {
-        let lost = |what: &str| Err(Error::Unavailable(format!("{what} while it was in use: {ADVICE}")));
-        let Some((identity, has)) = found else { return lost("it was emptied") };
-        if identity.split('.').next() != self.identity.split('.').next() {
-            return lost("its database was created again, restored or moved to another server");
+    fn go_on_with(&self, found: Found) {
+        let mut state = self.state();
+        if state.known.identity != found.identity {
+            state.high_water.rename(&found.identity);
+            state.known.newest = 0;
         }
-        if identity != self.identity {
-            return lost("it was restored from a copy");
-        }
-        if has < newest {
-            let (from, to) = self.rolled_back.get_or_init(|| (newest, has));
-            return Err(Error::Unavailable(format!(
-                "its server was rolled back from transaction {from} to {to} while it was in use: restart the daemon to use what is there now"
-            )));
-        }
-        Ok(())
+        let newest = state.known.newest;
+        let (instance, started) = (instance::number(found.instance), Some(found.started));
+        state.known = Known { identity: found.identity, instance, newest, started };
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Ignores poison: no critical section here can panic half-way.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -4,7 +4,7 @@ use lastword_core::budget::{Budget, Day, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::spec::Conversation;
-use lastword_core::{Incarnation, JobId, Seq};
+use lastword_core::{AttemptNo, Incarnation, JobId, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::append::{Found, Prepared, find, job_id, moment, write};
@@ -31,7 +31,8 @@ pub(super) fn claim(connection: &Connection, instance: u64, claim: &Claim) -> Re
             let held = if slots.is_some() { held(connection, group)? } else { 0 };
             take_ready(connection, claim, group, room(claim, slots, held))
         }
-        Source::Expired => take_expired(connection, claim),
+        Source::Expired => take_expired(connection, claim, None),
+        Source::Alive { trees } => take_expired(connection, claim, Some(trees)),
     }
 }
 
@@ -94,7 +95,12 @@ fn take_ready(connection: &Connection, claim: &Claim, group: &str, room: usize) 
 /// A held job: its id, the life that holds it, whether that is stored, and the newest life of its owner.
 type Held = ([u8; 16], [u8; 16], bool, Option<[u8; 16]>);
 
-fn take_expired(connection: &Connection, claim: &Claim) -> Result<Vec<Claimed>> {
+/// Takes jobs whose holder's life is over or was replaced: all, or those whose trees are alive.
+fn take_expired(
+    connection: &Connection,
+    claim: &Claim,
+    alive: Option<&Vec<(JobId, AttemptNo)>>,
+) -> Result<Vec<Claimed>> {
     // Leaves out what the rule calls live.
     const EXPIRED: &str = "select job, holder_incarnation, \
              exists (select 1 from lives where incarnation = holder_incarnation) as stored, \
@@ -115,8 +121,14 @@ fn take_expired(connection: &Connection, claim: &Claim) -> Result<Vec<Claimed>> 
         let Some((last, ..)) = page.last() else { break };
         after = *last;
         for (job, holder, is_stored, newest) in page {
-            let lease = lease(incarnation(holder), is_stored, newest.map(incarnation));
-            take_one(connection, &mut haul, job_id(job)?, claim, lease)?;
+            let job = job_id(job)?;
+            let lease = match alive {
+                None => lease(incarnation(holder), is_stored, newest.map(incarnation)),
+                // Only time proves that what is elsewhere is dead, and it may not have passed.
+                Some(trees) if trees.iter().any(|(alive, _)| *alive == job) => Lease::Replaced,
+                Some(_) => continue,
+            };
+            take_one(connection, &mut haul, job, claim, lease)?;
         }
     }
     haul.end()

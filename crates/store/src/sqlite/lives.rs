@@ -20,7 +20,7 @@ pub(super) fn renew(connection: &Connection, instance: u64, renew: &Renew) -> Re
         "update lives set beat = beat + 1, lease_ms = ?2 where incarnation = ?1 returning beat";
     let mut update = connection.prepare_cached(UPDATE).map_err(failed)?;
     let beat = update.query_row(params![bytes(given), lease(renew)], |row| row.get(0)).map_err(failed)?;
-    Ok(Renewed { incarnation: given, beat, news: news(connection, given)? })
+    Ok(Renewed { incarnation: given, beat, news: news(connection, given)?, settling: false })
 }
 
 fn register(connection: &Connection, instance: u64, renew: &Renew) -> Result<Renewed> {
@@ -34,7 +34,7 @@ fn register(connection: &Connection, instance: u64, renew: &Renew) -> Result<Ren
     let mut insert = connection.prepare_cached(INSERT).map_err(failed)?;
     let values = params![bytes(incarnation), &*renew.owner.0, &*host.0, &**boot, lease(renew)];
     insert.execute(values).map_err(failed)?;
-    Ok(Renewed { incarnation, beat: 0, news: Vec::new() })
+    Ok(Renewed { incarnation, beat: 0, news: Vec::new(), settling: false })
 }
 
 /// Returns the newest life of an owner.

@@ -39,7 +39,7 @@ use lastword_core::life::Life;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq};
 
 use crate::hints::{Bell, Hints};
-use crate::{Behind, Claim, Claimed, Cursor, Feed, Journal, Renew, Renewed, Result, WaitOver};
+use crate::{Behind, Claim, Claimed, Cursor, Feed, Instance, Journal, Renew, Renewed, Result, WaitOver};
 
 /// How the journal is opened.
 #[derive(Clone, Debug)]
@@ -64,6 +64,7 @@ struct Inner {
     // Dropped first: the writer finishes its queue, and closes the file after the readers.
     readers: reader::Pool,
     writer: writer::Handle,
+    instance: u64,
     bell: Arc<Bell>,
     void: witness::Void,
     behind: Option<Behind>,
@@ -81,9 +82,9 @@ impl Sqlite {
         let bell = Arc::new(Bell::default());
         let void = witness::Void::default();
         let readers = reader::Pool::new(opened.file.clone());
-        let behind = opened.behind;
+        let (instance, behind) = (opened.instance, opened.behind);
         let writer = writer::Handle::start(opened, void.clone(), options.batch_max, Arc::clone(&bell))?;
-        Ok(Sqlite(Arc::new(Inner { readers, writer, void, bell, behind })))
+        Ok(Sqlite(Arc::new(Inner { readers, writer, instance, void, bell, behind })))
     }
 
     /// Returns how far the journal had come before, if that was further: it was deleted, or an older copy was put in its place.
@@ -162,6 +163,15 @@ impl Journal for Sqlite {
 
     async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
         self.0.readers.run(move |connection| waits::waits_over(connection, after, limit)).await
+    }
+
+    /// The file belongs to one process, so no other acts on what an earlier instance gave: there is no pause.
+    async fn instance(&self) -> Result<Instance> {
+        Ok(Instance { number: self.0.instance, settling: None, lease_max_ms: u64::MAX })
+    }
+
+    async fn settle(&self, _: Instance) -> Result<bool> {
+        Ok(false)
     }
 
     fn hints(&self) -> Hints {

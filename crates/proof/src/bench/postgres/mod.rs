@@ -18,7 +18,7 @@ use lastword_store::postgres::{Options, Postgres};
 use self::load::Running;
 use super::table::{Goal, Line, json, median, text};
 use crate::args::Args;
-use crate::pg::{Server, Settings, SlowFlush};
+use crate::pg::{Server, Settings, SlowFlush, options};
 
 /// Connections that write, on both sides.
 const WRITERS: usize = 2;
@@ -102,7 +102,7 @@ async fn measure(plan: &Plan<'_>) -> Outcome<Vec<Line>> {
 }
 
 async fn open(server: &Server, database: &str, batch_max: usize, wake: bool) -> Outcome<Postgres> {
-    let options = Options { writers: WRITERS, batch_max, wake, ..Options::default() };
+    let options = Options { writers: WRITERS, batch_max, wake, ..options() };
     Ok(Postgres::open(&server.url(database), options).await?)
 }
 
@@ -150,7 +150,7 @@ async fn life(plan: &Plan<'_>, server: &Server, batch: usize) -> Outcome<Line> {
 /// Callers of single events against connections of single rows, where a flush is slow.
 async fn single_events(plan: &Plan<'_>, server: &Server) -> Outcome<Vec<Line>> {
     let database = server.database().await;
-    let journal = open(server, &database, Options::default().batch_max, true).await?;
+    let journal = open(server, &database, options().batch_max, true).await?;
     let mut many = load::running(&journal, "many", CALLERS * JOBS_PER_CALLER).await?;
     let mut one = load::running(&journal, "one", CALLERS).await?;
     let mut single: Vec<Vec<Running>> = Vec::new();
@@ -178,7 +178,7 @@ async fn single_events(plan: &Plan<'_>, server: &Server) -> Outcome<Vec<Line>> {
 /// The same journal with and without wake-ups, where a flush is slow.
 async fn wake(plan: &Plan<'_>, server: &Server) -> Outcome<Line> {
     let database = server.database().await;
-    let batch_max = Options::default().batch_max;
+    let batch_max = options().batch_max;
     let with = open(server, &database, batch_max, true).await?;
     let without = open(server, &database, batch_max, false).await?;
     let mut jobs = load::running(&with, "wake", CALLERS).await?;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
 use lastword_core::{Append, Fence, HostId, Job, OwnerId};
+use lastword_proof::crash::proxy::Proxy;
 use lastword_proof::jobs;
 use lastword_proof::pg::{self, Server, Settings, Shared};
 use lastword_store::postgres::{Options, Postgres};
@@ -156,6 +157,20 @@ impl Life {
             assert!(right, "{what}: {call}: {told:?}");
         }
     }
+}
+
+/// The network loses its way to connections that wait in the pool, and nobody says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_connection_that_does_not_answer_is_not_used_again() {
+    let server = Server::start(Settings::default()).expect("PostgreSQL starts");
+    let proxy = Proxy::start(server.host(), 0, 1).expect("it listens");
+    let url = format!("host={} user=postgres dbname={}", proxy.host().display(), server.database().await);
+    let journal = Postgres::open(&url, pg::options()).await.expect("it opens");
+    let job = submit(&journal, 1).await.expect("it is new");
+    register(&journal, "ann").await.expect("anyone may register");
+    proxy.swallow();
+    let (stored, row, by) = tokio::join!(submit(&journal, 2), journal.row(job.id), register(&journal, "bob"));
+    assert!(stored.is_ok() && row.is_ok_and(|row| row.is_some()) && by.is_ok());
 }
 
 /// Returns every row of a journal; nothing if it has no tables.

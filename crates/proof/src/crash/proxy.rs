@@ -22,6 +22,8 @@ pub struct Proxy {
     folder: TempDir,
     cuts: Arc<AtomicU64>,
     percent: Arc<AtomicU64>,
+    swallowed: Arc<AtomicU64>,
+    lines: Arc<AtomicU64>,
 }
 
 impl Proxy {
@@ -30,7 +32,14 @@ impl Proxy {
     pub fn start(server: &Path, percent: u64, seed: u64) -> io::Result<Proxy> {
         let folder = tempfile::tempdir()?;
         let listener = UnixListener::bind(folder.path().join(SOCKET))?;
-        let proxy = Proxy { folder, cuts: Arc::default(), percent: Arc::new(AtomicU64::new(percent)) };
+        let proxy = Proxy {
+            folder,
+            cuts: Arc::default(),
+            percent: Arc::new(AtomicU64::new(percent)),
+            swallowed: Arc::default(),
+            lines: Arc::default(),
+        };
+        let (swallowed, lines) = (Arc::clone(&proxy.swallowed), Arc::clone(&proxy.lines));
         let (cuts, percent) = (Arc::clone(&proxy.cuts), Arc::clone(&proxy.percent));
         let random = Arc::new(Mutex::new(Random::new(seed)));
         let server: PathBuf = server.join(SOCKET);
@@ -42,6 +51,8 @@ impl Proxy {
                     cuts: cuts.clone(),
                     percent: percent.clone(),
                     random: random.clone(),
+                    number: lines.fetch_add(1, Ordering::SeqCst),
+                    swallowed: swallowed.clone(),
                 };
                 tokio::spawn(line.forward(client, server));
             }
@@ -59,6 +70,12 @@ impl Proxy {
         self.cuts.load(Ordering::Relaxed)
     }
 
+    /// Passes no answer on to the clients that are connected now, and does not tell them, as a network does that has lost its way.
+    /// Later clients get theirs.
+    pub fn swallow(&self) {
+        self.swallowed.store(self.lines.load(Ordering::SeqCst), Ordering::SeqCst);
+    }
+
     /// Cuts nothing any more.
     pub fn calm(&self) {
         self.percent.store(0, Ordering::Relaxed);
@@ -71,6 +88,9 @@ struct Line {
     cuts: Arc<AtomicU64>,
     percent: Arc<AtomicU64>,
     random: Arc<Mutex<Random>>,
+    number: u64,
+    /// How many of the first connections get no answers.
+    swallowed: Arc<AtomicU64>,
 }
 
 impl Line {
@@ -102,6 +122,9 @@ impl Line {
     async fn answers(&self, mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> io::Result<()> {
         loop {
             let (kind, message) = message(&mut from).await?;
+            if self.number < self.swallowed.load(Ordering::SeqCst) {
+                continue;
+            }
             if !self.cut.load(Ordering::SeqCst) {
                 to.write_all(&message).await?;
             } else if kind == b'Z' {

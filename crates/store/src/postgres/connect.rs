@@ -32,6 +32,17 @@ pub(super) async fn connect(config: &Config) -> Try<Client> {
     Ok(client)
 }
 
+/// Returns a configuration under which a connection that leads nowhere ends by itself. What the address says stays.
+pub(super) fn attentive(mut config: Config) -> Config {
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(ANSWER_MAX);
+    }
+    if config.get_keepalives_interval().is_none() {
+        config.keepalives_idle(ANSWER_MAX).keepalives_interval(ANSWER_MAX / 2).keepalives_retries(2);
+    }
+    config
+}
+
 /// Runs a statement and returns its rows.
 pub(super) async fn query(pool: &Pool, sql: &str, values: &[Value<'_>]) -> Try<Vec<tokio_postgres::Row>> {
     let client = pool.get().await?;

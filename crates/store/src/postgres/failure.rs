@@ -6,7 +6,7 @@ use super::options::ANSWER_MAX;
 use crate::Error;
 
 /// The way out for a server behind a pooler that gives each transaction another connection.
-const POOLER: &str = "a connection pooler in transaction mode is not supported: connect to the server itself, or set the pooler to session mode";
+pub(super) const POOLER: &str = "a connection pooler in transaction mode is not supported: connect to the server itself, or set the pooler to session mode";
 
 /// The way out for a server that only resembles PostgreSQL.
 const DERIVED: &str =

@@ -56,7 +56,7 @@ use tokio_postgres::Config;
 
 use self::append::Appender;
 use self::claim::Marks;
-use self::connect::{after, bounded, patiently};
+use self::connect::{after, attentive, bounded, patiently};
 use self::failure::Try;
 use self::wake::Wake;
 use self::witness::Witness;
@@ -96,6 +96,7 @@ impl Postgres {
         let config: Config = url.parse().map_err(|error| {
             Error::Unavailable(format!("the address of the database does not read: {error}"))
         })?;
+        let config = attentive(config);
         let witness = patiently(options.patience, || bounded(schema::prepare(&config, &options))).await?;
         let witness = Arc::new(witness);
         let readers = pool::pool(&config, options.readers, &witness)?;

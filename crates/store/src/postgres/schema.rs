@@ -2,11 +2,11 @@
 
 use lastword_core::{JobId, Timestamp};
 use tokio_postgres::error::SqlState;
-use tokio_postgres::{Client, Config};
+use tokio_postgres::{Client, Config, SimpleQueryMessage};
 use uuid::Uuid;
 
 use super::connect::connect;
-use super::failure::{Failure, Try};
+use super::failure::{Failure, POOLER, Try};
 use super::instance;
 use super::options::Options;
 use super::waits;
@@ -31,6 +31,9 @@ const DEPENDENCIES: usize = 2;
 /// The oldest server with all functions that the statements use.
 const VERSION_MIN: i32 = 130_000;
 
+/// How often two clients are compared: a pooler may give them different sessions by chance.
+const LOOKS: u32 = 3;
+
 /// Months that have a partition before they begin: with two more than the present one, opening the journal once a month is enough.
 const MONTHS_AHEAD: u32 = 2;
 
@@ -38,6 +41,7 @@ const MONTHS_AHEAD: u32 = 2;
 pub(super) async fn prepare(config: &Config, options: &Options) -> Try<Witness> {
     let mut client = connect(config).await?;
     require(&client, options).await?;
+    refuse_pooler(&client, &connect(config).await?).await?;
     migrate(&mut client).await?;
     if let Some(lease_max_ms) = options.lease_max_ms {
         let sql = "update meta set lease_max_ms = $1 where lease_max_ms < $1";
@@ -80,6 +84,27 @@ fn unless_raced(error: tokio_postgres::Error) -> Failure {
         Some(code) if raced.contains(code) => Failure::Clash(error.to_string()),
         _ => error.into(),
     }
+}
+
+/// Refuses a pooler that gives each transaction another session: settings that make commits durable would get lost. Two clients of such
+/// a pooler share a session; two sessions of a server never do.
+async fn refuse_pooler(one: &Client, other: &Client) -> Try<()> {
+    for _ in 0..LOOKS {
+        let (one, other) = (session(one).await?, session(other).await?);
+        if one.is_some() && one == other {
+            return Err(Error::Unavailable(POOLER.to_owned()).into());
+        }
+    }
+    Ok(())
+}
+
+/// Returns the process that serves a session. Not by a prepared statement, which a pooler may lose.
+async fn session(client: &Client) -> Try<Option<String>> {
+    let rows = client.simple_query("select pg_backend_pid()").await?;
+    Ok(rows.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    }))
 }
 
 async fn migrate(client: &mut Client) -> Try<()> {

@@ -483,6 +483,20 @@ fn c83_idle_relaunches_are_free_and_bounded() {
 
 /// C36: an attempt that was launched stays launched, even if its directory shows no trace of it.
 #[test]
+fn c83_a_launch_that_came_after_its_lease_is_no_failure_of_the_job() {
+    let late = |test: TestJob| {
+        let attempt = test.attempt();
+        let launch_error = Some(LaunchError::at(LaunchStep::Lease));
+        test.reports(Report::LaunchFailed { attempt, error: "too late".to_owned(), launch_error })
+    };
+    let once = late(TestJob::launching(agent()));
+    assert!(matches!(once.job.phase, Phase::Backoff { .. }), "{:?}", once.job.phase);
+    let end = once.job.attempts[0].end.clone().expect("it ended");
+    assert_eq!((end.error.as_deref(), end.receipt.proof), (None, Proof::NeverStarted));
+    assert_eq!(end.receipt.launch_error, Some(LaunchError::at(LaunchStep::Lease)));
+}
+
+#[test]
 fn c36_a_launched_attempt_without_a_trace_is_lost_and_not_relaunched() {
     let test = TestJob::queued(agent()).claimed("a", 1).intended().launched(5);
     let attempt = test.attempt();

@@ -4,6 +4,7 @@ mod down;
 pub(crate) mod faulty;
 mod input;
 mod keeping;
+mod leases;
 mod limits;
 mod long_logs;
 mod runs;

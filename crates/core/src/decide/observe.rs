@@ -6,7 +6,7 @@ use super::{end, hear};
 use crate::event::{Adopted, Fact, InputDelivered, Launched, RungClimbed, StopBegan};
 use crate::ids::{AttemptNo, Fence, Now};
 use crate::job::{Attempt, Job, Phase};
-use crate::receipt::{Proof, Receipt};
+use crate::receipt::{LaunchStep, Proof, Receipt};
 use crate::report::{Found, Pulse, Report, Signal};
 
 /// Returns the facts that follow from a report.
@@ -22,7 +22,9 @@ pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now
         Report::LaunchFailed { attempt, error, launch_error } => match open(*attempt) {
             Some(Attempt { tree: None, .. }) => {
                 let receipt = Receipt { launch_error: *launch_error, ..Receipt::bare(Proof::NeverStarted) };
-                end::attempt(job, receipt, Some(error.clone()), now.wall)
+                // A launch that came after the end of its lease is no failure of the job, and costs it no try.
+                let is_late = launch_error.is_some_and(|error| error.step == LaunchStep::Lease);
+                end::attempt(job, receipt, (!is_late).then(|| error.clone()), now.wall)
             }
             _ => Vec::new(),
         },

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use lastword_core::effects::Effect;
+use lastword_core::ids::Incarnation;
 use lastword_core::report::{Found, Report};
 use lastword_core::{AttemptNo, JobId};
 use lastword_proc::{self as proc, Error, Recording, boot_id};
@@ -43,6 +44,18 @@ impl Keepers for LocalHost {
             Effect::Locate { attempt } => Box::pin(async move { host.find(order, attempt, &reports).await }),
             _ => Box::pin(async move { host.command(order, &reports).await }),
         }
+    }
+
+    fn extend_lease(&self, life: Incarnation, until: u64) -> BoxFuture<io::Result<()>> {
+        let host = self.clone();
+        Box::pin(async move {
+            // It does not wait for its turn behind launches and sweeps: a lease ends meanwhile.
+            let written = tokio::task::spawn_blocking(move || match &host.0.leases {
+                Some(leases) => leases.extend(life, until),
+                None => Ok(()),
+            });
+            written.await.map_err(io::Error::other)?
+        })
     }
 
     fn gone(&self, of: Option<JobId>) -> Vec<JobId> {
@@ -96,18 +109,18 @@ impl Keepers for LocalHost {
 impl LocalHost {
     /// Makes the worktree, if the job has one, and launches.
     async fn start(&self, order: Order, attempt: AttemptNo, reports: &Reports) -> Result<(), String> {
-        if let Some(report) = self.make_worktree(&order.job, attempt).await? {
+        if let Some(report) = self.make_worktree(&order, attempt).await? {
             reports.report(report).await;
             return Ok(());
         }
-        let launched = self.blocking(move |host| host.launch(&order.job, order.epoch, attempt)).await?;
+        let launched = self.blocking(move |host| host.launch(&order, attempt)).await?;
         reports.report(launched?).await;
         Ok(())
     }
 
     /// Finds out what became of an attempt.
     async fn find(&self, order: Order, attempt: AttemptNo, reports: &Reports) -> Result<(), String> {
-        let call = self.blocking(move |host| (host.locate(&order.job, attempt), order));
+        let call = self.blocking(move |host| (host.locate_and_adopt(&order, attempt), order));
         let (located, order) = call.await?;
         let located = located?;
         let is_alive = matches!(located, Report::Located { found: Found::Alive { .. }, .. });

@@ -8,13 +8,14 @@ use lastword_core::limits::Limit;
 use lastword_core::receipt::{LaunchError, LaunchStep};
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Io, Spec, Work};
-use lastword_core::{AttemptNo, Awake, Epoch, Job};
+use lastword_core::{AttemptNo, Awake};
 use lastword_proc::{Error, Input, Keep, Launch, Launched, clock, limits};
 
 use super::env;
 use super::local::LocalHost;
 use super::locate::tree;
 use super::session::{AHEAD_MAX, resumed};
+use super::traits::Order;
 use crate::Env;
 
 /// Variables that point git to another repository than that of the folder it runs in.
@@ -31,7 +32,8 @@ const GIT_VARIABLES: [&str; 8] = [
 
 impl LocalHost {
     /// Starts a tree. An error means that the result is unknown.
-    pub(super) fn launch(&self, job: &Job, epoch: Epoch, attempt: AttemptNo) -> Result<Report, String> {
+    pub(super) fn launch(&self, order: &Order, attempt: AttemptNo) -> Result<Report, String> {
+        let job = &order.job;
         let failed_at = |step: LaunchStep, error: String| {
             let launch_error = Some(LaunchError::at(step));
             Ok(Report::LaunchFailed { attempt, error, launch_error })
@@ -78,7 +80,8 @@ impl LocalHost {
             term_ms: spec.ladder.term_ms,
             // The exact deadline follows. This one binds even if the daemon dies before it is sent.
             deadline: wall.map(|ms| clock::awake_ms().saturating_add(ms)),
-            epoch: epoch.0.into(),
+            lease: self.lease_of(job, order.life),
+            epoch: order.epoch.0.into(),
             ..Launch::new(self.dir(job.id, attempt), argv)
         };
         match self.started(&launch) {
@@ -88,7 +91,7 @@ impl LocalHost {
                 Ok(Report::Launched { attempt, tree, awake: Awake(launched) })
             }
             // This launch started nothing. An earlier one of the same attempt, whose answer was lost, may have.
-            Err(Error::Refused(error)) => match self.locate(job, attempt)? {
+            Err(Error::Refused(error)) => match self.locate_and_adopt(order, attempt)? {
                 Report::Located { found: Found::NeverStarted, .. } => {
                     failed_at(LaunchStep::Keeper, with_lowered(error))
                 }

@@ -9,13 +9,16 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use lastword_core::{AttemptNo, Awake, JobId, Now, Timestamp};
+use lastword_core::ids::Incarnation;
+use lastword_core::spec::OnPartition;
+use lastword_core::{AttemptNo, Awake, Job, JobId, Now, Timestamp};
 use lastword_git::Worktrees;
-use lastword_proc::{self as proc, Error, Finding, Keep, Launch, Nursery, clock};
+use lastword_proc::{self as proc, Error, Finding, Keep, Launch, LeaseFile, Nursery, clock};
 use tokio::sync::Semaphore;
 
 use super::gits::Gits;
 use super::keeper_table::KeeperTable;
+use super::leases::Leases;
 use super::traits::Clock;
 use crate::lock::lock;
 
@@ -44,6 +47,8 @@ pub(super) struct Inner {
     /// How much of each stream is kept.
     pub(super) keep: Keep,
     pub(super) keepers: KeeperTable,
+    /// `None` if trees run without a lease: the journal belongs to this host alone.
+    pub(super) leases: Option<Leases>,
     /// `None` if this host keeps no worktrees.
     pub(super) gits: Option<Gits>,
     calls: Arc<Semaphore>,
@@ -72,6 +77,7 @@ impl LocalHost {
             place,
             keep,
             keepers: KeeperTable::default(),
+            leases: None,
             gits: None,
             calls,
         })))
@@ -83,6 +89,18 @@ impl LocalHost {
             inner.keep = Keep::Caps { head, tail };
         }
         self
+    }
+
+    /// Has every tree follow the lease of the life that launched or adopted it, except those of jobs that keep running without one. The
+    /// lease files are kept in `folder`; one in memory, such as the user's runtime folder, can be written while the disk is full. Call it
+    /// before the host is shared.
+    pub fn with_leases(mut self, folder: PathBuf) -> Result<LocalHost, Error> {
+        let what = format!("cannot create {}", folder.display());
+        let leases = Leases::new(folder).map_err(|source| Error::Io { what, source })?;
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.leases = Some(leases);
+        }
+        Ok(self)
     }
 
     /// Keeps worktrees of jobs on this host. Call it before the host is shared.
@@ -106,6 +124,13 @@ impl LocalHost {
     /// Returns the folder of an attempt.
     pub fn dir(&self, job: JobId, attempt: AttemptNo) -> PathBuf {
         self.folder(job).join(attempt.0.to_string())
+    }
+
+    /// Returns the lease that a tree of this job has to follow. There is none on a host without leases, nor for a job that keeps running
+    /// without one.
+    pub(super) fn lease_of(&self, job: &Job, life: Incarnation) -> Option<LeaseFile> {
+        let keeps = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
+        self.0.leases.as_ref().filter(|_| !keeps).map(|leases| leases.of(life))
     }
 
     pub(super) fn nursery(&self) -> Arc<Nursery> {

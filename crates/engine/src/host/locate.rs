@@ -5,9 +5,10 @@ use std::sync::Arc;
 use lastword_core::receipt::{Level, Tree};
 use lastword_core::report::{Found, Report};
 use lastword_core::{AttemptNo, Awake, Job, JobId};
-use lastword_proc::{self as proc, Alive, Identity, Located, boot_id};
+use lastword_proc::{self as proc, Alive, Error, Identity, Keeper, Located, boot_id};
 
 use super::local::LocalHost;
+use super::traits::Order;
 
 /// What the journal knows of an attempt, to find it by.
 #[derive(Clone, Debug)]
@@ -40,12 +41,28 @@ pub(super) fn tree(leader: &Identity, level: Level, withheld: Option<String>) ->
 }
 
 impl LocalHost {
-    /// Finds out what became of an attempt.
-    pub(super) fn locate(&self, job: &Job, attempt: AttemptNo) -> Result<Report, String> {
-        self.locate_known(job.id, attempt, &KnownAttempt::of(job, attempt))
+    /// Finds out what became of an attempt. A tree that is alive follows the lease of this life from now on.
+    pub(super) fn locate_and_adopt(&self, order: &Order, attempt: AttemptNo) -> Result<Report, String> {
+        let known = KnownAttempt::of(&order.job, attempt);
+        let located = self.locate_known(order.job.id, attempt, &known)?;
+        if matches!(located, Report::Located { found: Found::Alive { .. }, .. }) {
+            self.adopt(order, attempt)?;
+        }
+        Ok(located)
     }
 
-    /// The same by what is known of it. An error means that it cannot be known yet.
+    /// Has the keeper of a tree that an earlier life left follow the lease of this one.
+    fn adopt(&self, order: &Order, attempt: AttemptNo) -> Result<(), String> {
+        let Some(lease) = self.lease_of(&order.job, order.life) else { return Ok(()) };
+        let keeper = Keeper::connect(&self.dir(order.job.id, attempt), order.epoch.0.into());
+        match keeper.and_then(|mut keeper| keeper.follow(Some(&lease))) {
+            // A later owner commands it.
+            Ok(()) | Err(Error::Stale(_)) => Ok(()),
+            Err(error) => Err(format!("its keeper does not follow the lease of this worker: {error}")),
+        }
+    }
+
+    /// Finds it by what is known of it. An error means that it cannot be known yet.
     pub(super) fn locate_known(
         &self,
         job: JobId,

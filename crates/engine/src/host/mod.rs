@@ -4,6 +4,7 @@
 //! - `local.rs`: [`LocalHost`], this machine: one folder per job, one nursery that starts keepers. `keepers.rs`, `files.rs` and
 //!   `worktrees.rs` implement one trait each.
 //! - `launch.rs`, `locate.rs`, `watch.rs`, `commands.rs`: what the effects of core mean for a real keeper.
+//! - `leases.rs`: until when the trees of a worker's life may run. `Keepers::extend_lease` is called after each renewal.
 //! - `keeper_table.rs`, `connection.rs`, `outbox.rs`: the keepers that should be alive, and the one connection to each.
 //! - `session.rs`, `goals.rs`: a conversation with an agent.
 
@@ -17,6 +18,7 @@ mod goals;
 mod keeper_table;
 mod keepers;
 mod launch;
+mod leases;
 mod local;
 mod locate;
 mod outbox;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use lastword_core::effects::Effect;
+use lastword_core::ids::Incarnation;
 use lastword_core::{AttemptNo, Epoch, Job, JobId, Now};
 use lastword_proc::Recording;
 
@@ -27,6 +28,8 @@ pub struct Order {
     pub job: Job,
     /// The claim under which the effect was decided.
     pub epoch: Epoch,
+    /// The life of the worker that made the claim: the tree follows its lease.
+    pub life: Incarnation,
     /// What to do.
     pub effect: Effect,
     /// The journal is unavailable: the keeper must record the order durably before it acts.
@@ -54,6 +57,13 @@ pub trait Keepers: Send + Sync + 'static {
     /// Has a keeper stop its tree although the journal cannot store that; the keeper notes the request first. Returns whether it did so on
     /// disk; otherwise it holds the request in memory.
     fn hold_stop(&self, order: Order) -> BoxFuture<Result<bool, String>>;
+
+    /// Lets the trees of a life run until then, in milliseconds of the boot clock, and those that are launched or adopted under it later. The
+    /// worker calls it after each renewal with its own deadline; until the first call, and after the time has passed, nothing is launched
+    /// and what runs is ended. On a host without leases, which is the default, trees run for as long as they like.
+    fn extend_lease(&self, _life: Incarnation, _until: u64) -> BoxFuture<io::Result<()>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// Returns the jobs whose keeper is gone and whose end was not reported yet: of one job, or of all. Costs one system call.
     fn gone(&self, of: Option<JobId>) -> Vec<JobId>;

@@ -6,13 +6,13 @@ use std::time::Duration;
 use lastword_core::receipt::{LaunchError, LaunchStep};
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Spec, Worktree};
-use lastword_core::{AttemptNo, Job, JobId};
+use lastword_core::{AttemptNo, JobId};
 use lastword_git::{Error, Keep, Standing, WorktreeSpec, Worktrees};
 use tokio::time::{Instant, sleep};
 
 use super::gits;
 use super::local::LocalHost;
-use super::traits::{BoxFuture, JobWorktrees};
+use super::traits::{BoxFuture, JobWorktrees, Order};
 use crate::Unsaved;
 
 /// How long to wait for a git of an earlier daemon. Longer than our own calls may take, since nothing ends that one.
@@ -88,9 +88,10 @@ impl LocalHost {
     /// means: try again.
     pub(super) async fn make_worktree(
         &self,
-        job: &Job,
+        order: &Order,
         attempt: AttemptNo,
     ) -> Result<Option<Report>, String> {
+        let job = &order.job;
         let Some((spec, wanted)) = job.spec.as_ref().and_then(|spec| Some((spec, spec.worktree.clone()?)))
         else {
             return Ok(None);
@@ -111,8 +112,8 @@ impl LocalHost {
             }
         };
         // An earlier launch of the same attempt, whose answer was lost, may have succeeded.
-        let job = job.clone();
-        let located = self.blocking(move |host| host.locate(&job, attempt)).await??;
+        let order = order.clone();
+        let located = self.blocking(move |host| host.locate_and_adopt(&order, attempt)).await??;
         Ok(Some(match located {
             Report::Located { found: Found::NeverStarted, .. } => {
                 let launch_error = Some(LaunchError::at(LaunchStep::Prepare));

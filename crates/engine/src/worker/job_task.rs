@@ -290,6 +290,7 @@ impl<J: Store> JobTask<J> {
         let order = Order {
             job: self.owner.job().clone(),
             epoch: self.owner.fence().epoch,
+            life: self.owner.fence().incarnation,
             effect: effect.clone(),
             local,
         };
@@ -311,7 +312,8 @@ impl<J: Store> JobTask<J> {
         let reachable = job.open_attempt().filter(|_| self.is_located());
         let Some(attempt) = reachable.map(|attempt| attempt.no) else { return };
         let effect = Effect::Stop { attempt, cause: Cause::User, force };
-        let order = Order { job: job.clone(), epoch: self.owner.fence().epoch, effect, local: true };
+        let (epoch, life) = (self.owner.fence().epoch, self.owner.fence().incarnation);
+        let order = Order { job: job.clone(), epoch, life, effect, local: true };
         let (held, job) = (self.worker.host.hold_stop(order), Box::new(job.clone()));
         tokio::spawn(async move {
             if let Ok(on_disk) = held.await {

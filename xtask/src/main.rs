@@ -62,6 +62,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "bench", arguments: "[...]", about: "`store`: our journal beside the bare engine; `keeper`, `run`: keeper and product beside others'; `--beside EXECUTABLE`: this build and another in turn", run: |args| of_either("bench", args) },
     Verb { name: "scope", arguments: "", about: "a control group from the user's own service manager", run: |args| trials::run("scope", args) },
     Verb { name: "agents", arguments: "[--agent a,b] [--only ROW] [--write] [--ci] [--compare]", about: "what real agents do under the product, behaviour by behaviour", run: agents::run },
+    Verb { name: "leases", arguments: "[--rounds N] [--launches N] [--bug NAME]", about: "trees whose lease ends, and launches after the end of one", run: |args| trials::run("leases", args) },
     Verb { name: "orphans", arguments: "[--agents a,b] [--bug NAME]", about: "what real agents leave when they are killed, found and ended", run: |args| trials::run("orphans", args) },
     Verb { name: "api", arguments: "[--cases N] [--seed S] [--bug NAME]", about: "requests made up from the OpenAPI document, against a daemon with jobs", run: |args| trials::run("api", args) },
     Verb { name: "attack", arguments: "[--short] [--only WORD] [...]", about: "attacks on a user's jobs and daemon: each is refused, survived, or admitted", run: |args| trials::run("attack", args) },

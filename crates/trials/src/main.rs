@@ -13,6 +13,7 @@ mod clock;
 #[expect(unreachable_pub, reason = "written for a library")]
 mod image;
 mod leader;
+mod leases;
 mod orphans;
 mod place;
 mod points;
@@ -48,6 +49,7 @@ const VERBS: &[Verb] = &[
     ("bombs", bombs::run),
     ("fault-points", points::fault::run),
     ("kill-points", points::kill::run),
+    ("leases", leases::run),
     ("orphans", orphans::run),
     ("power-loss", power_loss::run),
     ("record", track::run),

@@ -26,10 +26,13 @@ pub(crate) enum Variant {
     Exec,
     /// Its shim is killed while it runs, so that everything is left to the guard.
     Orphan,
+    /// Its lease ends while it runs.
+    Lease,
 }
 
 impl Variant {
-    pub(super) const ALL: [Variant; 4] = [Variant::Run, Variant::Stop, Variant::Exec, Variant::Orphan];
+    pub(super) const ALL: [Variant; 5] =
+        [Variant::Run, Variant::Stop, Variant::Exec, Variant::Orphan, Variant::Lease];
 
     pub(super) fn word(self) -> &'static str {
         match self {
@@ -37,6 +40,7 @@ impl Variant {
             Variant::Stop => "stop",
             Variant::Exec => "exec",
             Variant::Orphan => "orphan",
+            Variant::Lease => "lease",
         }
     }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use lastword_core::receipt::{Exit, Level, Proof, Receipt};
 use lastword_proc::{
-    Error, ExitRecord, Identity, Keeper, Launch, Launched, Located, Nursery, Recording, Stop, boot_id, locate,
+    Error, ExitRecord, Identity, Keeper, Launch, Launched, LeaseFile, Located, Nursery, Recording, Stop,
+    boot_id, locate,
 };
 
 use super::case::{Case, Variant};
@@ -289,6 +290,11 @@ fn disturb(case: &Case, dir: &Path, effects: &Path, tracer: &Tracer) {
         Variant::Stop => {
             let asked = Keeper::connect(dir, 0);
             let _ = asked.and_then(|mut keeper| keeper.stop(Stop { cause: "trial", ..Stop::default() }));
+        }
+        // The file is not there, so it gives no lease.
+        Variant::Lease => {
+            let none = LeaseFile::new(effects.join("lease"));
+            let _ = Keeper::connect(dir, 0).and_then(|mut keeper| keeper.follow(Some(&none)));
         }
         Variant::Orphan => {
             let shim = tracer.keepers().get(1).and_then(|pid| Identity::of(*pid));

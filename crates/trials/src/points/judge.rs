@@ -1,6 +1,6 @@
 //! What must hold of every attempt, wherever its keeper was struck.
 
-use lastword_core::receipt::{Exit, Level, Proof};
+use lastword_core::receipt::{Exit, KeeperStop, Level, Proof};
 use lastword_proc::{Error, ExitRecord, Located};
 
 use super::case::{Case, Variant};
@@ -196,6 +196,7 @@ impl Bench {
                 None => case.level == Level::Namespace && !record.receipt.output_lost,
             },
             Variant::Exec => record.exec_error.is_some() && receipt.proof == Proof::NeverStarted,
+            Variant::Lease => receipt.keeper_stop == Some(KeeperStop::Lease),
             Variant::Orphan => record.by == "guard" && receipt.exit.is_none() && record.receipt.output_lost,
         };
         if !held || !receipt.proof.is_certain() || story.launched.is_ok() == (case.variant == Variant::Exec) {

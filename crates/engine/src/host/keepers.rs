@@ -49,7 +49,6 @@ impl Keepers for LocalHost {
     fn extend_lease(&self, life: Incarnation, until: u64) -> BoxFuture<io::Result<()>> {
         let host = self.clone();
         Box::pin(async move {
-            let Some(_) = &host.0.leases else { return Ok(()) };
             // It does not wait for its turn behind launches and sweeps: a lease ends meanwhile.
             let written = tokio::task::spawn_blocking(move || match &host.0.leases {
                 Some(leases) => leases.extend(life, until),

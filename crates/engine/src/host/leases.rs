@@ -4,12 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use lastword_core::ids::Incarnation;
-use lastword_core::spec::OnPartition;
-use lastword_core::{AttemptNo, Job};
-use lastword_proc::{Error, Folder, Keeper, LeaseFile};
-
-use super::local::LocalHost;
-use super::traits::Order;
+use lastword_proc::{Folder, LeaseFile};
 
 /// The folder of the lease files.
 #[derive(Debug)]
@@ -42,25 +37,5 @@ impl Leases {
             }
         }
         Ok(())
-    }
-}
-
-impl LocalHost {
-    /// Returns the lease that a tree of this job has to follow. There is none on a host without leases, nor for a job that keeps
-    /// running without one.
-    pub(super) fn lease_of(&self, job: &Job, life: Incarnation) -> Option<LeaseFile> {
-        let keeps = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
-        self.0.leases.as_ref().filter(|_| !keeps).map(|leases| leases.of(life))
-    }
-
-    /// Has the keeper of a tree that an earlier life left follow the lease of this one.
-    pub(super) fn adopt(&self, order: &Order, attempt: AttemptNo) -> Result<(), String> {
-        let Some(lease) = self.lease_of(&order.job, order.life) else { return Ok(()) };
-        let keeper = Keeper::connect(&self.dir(order.job.id, attempt), order.epoch.0.into());
-        match keeper.and_then(|mut keeper| keeper.follow(Some(&lease))) {
-            // A later owner commands it.
-            Ok(()) | Err(Error::Stale(_)) => Ok(()),
-            Err(error) => Err(format!("its keeper does not follow the lease of this worker: {error}")),
-        }
     }
 }

@@ -9,9 +9,11 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use lastword_core::{AttemptNo, Awake, BootTime, JobId, Now, Timestamp};
+use lastword_core::ids::Incarnation;
+use lastword_core::spec::OnPartition;
+use lastword_core::{AttemptNo, Awake, BootTime, Job, JobId, Now, Timestamp};
 use lastword_git::Worktrees;
-use lastword_proc::{self as proc, Error, Finding, Keep, Launch, Nursery, clock};
+use lastword_proc::{self as proc, Error, Finding, Keep, Launch, LeaseFile, Nursery, clock};
 use tokio::sync::Semaphore;
 
 use super::gits::Gits;
@@ -122,6 +124,13 @@ impl LocalHost {
     /// Returns the folder of an attempt.
     pub fn dir(&self, job: JobId, attempt: AttemptNo) -> PathBuf {
         self.folder(job).join(attempt.0.to_string())
+    }
+
+    /// Returns the lease that a tree of this job has to follow. There is none on a host without leases, nor for a job that keeps running
+    /// without one.
+    pub(super) fn lease_of(&self, job: &Job, life: Incarnation) -> Option<LeaseFile> {
+        let keeps = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
+        self.0.leases.as_ref().filter(|_| !keeps).map(|leases| leases.of(life))
     }
 
     pub(super) fn nursery(&self) -> Arc<Nursery> {

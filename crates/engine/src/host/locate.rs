@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lastword_core::receipt::{Level, Tree};
 use lastword_core::report::{Found, Report};
 use lastword_core::{AttemptNo, Awake, Job, JobId};
-use lastword_proc::{self as proc, Alive, Identity, Located, boot_id};
+use lastword_proc::{self as proc, Alive, Error, Identity, Keeper, Located, boot_id};
 
 use super::local::LocalHost;
 use super::traits::Order;
@@ -49,6 +49,17 @@ impl LocalHost {
             self.adopt(order, attempt)?;
         }
         Ok(located)
+    }
+
+    /// Has the keeper of a tree that an earlier life left follow the lease of this one.
+    fn adopt(&self, order: &Order, attempt: AttemptNo) -> Result<(), String> {
+        let Some(lease) = self.lease_of(&order.job, order.life) else { return Ok(()) };
+        let keeper = Keeper::connect(&self.dir(order.job.id, attempt), order.epoch.0.into());
+        match keeper.and_then(|mut keeper| keeper.follow(Some(&lease))) {
+            // A later owner commands it.
+            Ok(()) | Err(Error::Stale(_)) => Ok(()),
+            Err(error) => Err(format!("its keeper does not follow the lease of this worker: {error}")),
+        }
     }
 
     /// Finds it by what is known of it. An error means that it cannot be known yet.

@@ -65,8 +65,7 @@ impl Leased {
 fn a_tree_ends_with_its_lease() {
     let leased = Leased::new();
     let lease = leased.ending_in(50);
-    let (record, after) = leased.end(&lease);
-    println!("gone {after:?} after the end of the lease, by the {}", record.by);
+    let (record, _) = leased.end(&lease);
     assert!(record.receipt.processes.len() >= 2, "{:?}", record.receipt.processes);
 }
 
@@ -106,7 +105,6 @@ fn a_frozen_shim_does_not_keep_its_tree_alive() {
     assert!(leased.launched.shim.signal(Signal::STOP).unwrap());
     assert!(leased.is_alive());
     let (record, after) = leased.end(&lease);
-    println!("gone {after:?} after the end of the lease, by the {}", record.by);
     assert_eq!(record.by, "guard");
     assert!(after >= Duration::from_millis(200), "the shim had its time: {after:?}");
     assert!(!leased.launched.shim.is_alive());

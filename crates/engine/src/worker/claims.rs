@@ -1,6 +1,7 @@
 //! Claims: jobs from groups, jobs whose holder is gone, and jobs that are ours although the answer to their claim was lost.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::{Place, deadline};
@@ -8,6 +9,8 @@ use lastword_core::{Append, Incarnation, Job, JobId, Seq};
 use lastword_store::{Claim, Claimed, Error, Renew, Renewed, Source, Store};
 
 use super::job_task::{JobTask, Pass};
+use tokio::time::Instant;
+
 use super::{Present, Worker};
 use crate::lock::lock;
 
@@ -114,7 +117,19 @@ impl<J: Store> Worker<J> {
             let what = format!("the lease of its trees cannot be written: {error}");
             self.desk.troubles.add(None, what, "make room: they are ended when the lease is over");
         }
-        *lock(&self.life) = Some(Present { claimant, beat, deadline, settling });
+        let present = Present { claimant, beat, deadline, renewed: Instant::now(), settling };
+        let mut slot = lock(&self.life);
+        match life {
+            None => {
+                *slot = Some(present);
+                self.lapsed.store(false, Ordering::Relaxed);
+                self.registered.notify_one();
+            }
+            // Another life may have begun before the answer came.
+            Some(_) if slot.as_ref().is_none_or(|slot| slot.claimant.incarnation != incarnation) => {}
+            Some(_) => *slot = Some(present),
+        }
+        drop(slot);
         for job in news {
             self.desk.agenda.tasks.nudge(job);
         }

@@ -1,43 +1,45 @@
-//! One life of an owner: registers, locates what its former life left, keeps its lease, and claims jobs when they are due.
+//! One life of an owner: registers, locates what its former life left, and claims jobs when they are due.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use lastword_core::budget::Day;
-use lastword_core::life::Watch;
-use lastword_core::{BootTime, Job, JobId, Timestamp};
-use lastword_store::{Error, Instance, Store};
+use lastword_core::{Job, JobId, Timestamp};
+use lastword_store::{Error, Store};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
-use super::{Worker, wind_up};
+use super::lives::Watcher;
+use super::{Worker, renewal, wind_up};
 
 /// Pause after the journal was unavailable.
 const RETRY: Duration = Duration::from_millis(500);
 
 impl<J: Store> Worker<J> {
-    /// Spawns its tasks: its life, and the winding up of `ended` jobs.
-    pub(crate) fn spawn(self: &Arc<Self>, ended: mpsc::UnboundedReceiver<Job>) -> [AbortHandle; 2] {
+    /// Spawns its tasks: its life, its renewals, its watch over other lives, and the winding up of `ended` jobs.
+    pub(crate) fn spawn(self: &Arc<Self>, ended: mpsc::UnboundedReceiver<Job>) -> [AbortHandle; 4] {
         let life = tokio::spawn(Life::new(Arc::clone(self)).run());
+        let renewal = tokio::spawn(renewal::run(Arc::clone(self)));
+        let watch = tokio::spawn(Watcher::new(Arc::clone(self)).run());
         let wind_up = tokio::spawn(wind_up::run(Arc::clone(self), ended));
-        [life.abort_handle(), wind_up.abort_handle()]
+        [life.abort_handle(), renewal.abort_handle(), watch.abort_handle(), wind_up.abort_handle()]
     }
 }
 
 /// Says why a life is over, and what to do.
-fn lapsed(was_refused: bool, is_shared: bool) -> (&'static str, &'static str) {
-    match (was_refused, is_shared) {
-        (false, _) => (
+fn lapsed(has_run_out: bool, is_shared: bool) -> (&'static str, &'static str) {
+    match (has_run_out, is_shared) {
+        (true, _) => (
             "its lease ran out before it could be renewed, and its trees were ended",
             "look at the connection to the journal, and whether this machine slept",
         ),
-        (true, true) => (
+        (false, true) => (
             "its life was ended by others, or the database was replaced",
             "look at the connection to the journal, and at its server",
         ),
-        (true, false) => (
+        (false, false) => (
             "another daemon had taken the lease of this one",
             "only one daemon may use a state folder: look for another one that runs",
         ),
@@ -46,40 +48,21 @@ fn lapsed(was_refused: bool, is_shared: bool) -> (&'static str, &'static str) {
 
 /// A life, while it runs.
 pub(super) struct Life<J> {
-    pub(super) worker: Arc<Worker<J>>,
-    renew_at: Instant,
+    worker: Arc<Worker<J>>,
     sweep_at: Instant,
-    /// When the lives of others are looked at between sweeps.
-    pub(super) watch_at: Option<Instant>,
-    /// What was seen of them.
-    pub(super) watch: Watch,
-    /// The pause of the journal, and since when it was seen.
-    pub(super) pause: Option<(Instance, BootTime)>,
     /// The wall clock at the last turn, to notice that it was set back.
     last_turn: Timestamp,
 }
 
 impl<J: Store> Life<J> {
     pub(super) fn new(worker: Arc<Worker<J>>) -> Life<J> {
-        let now = Instant::now();
-        Life {
-            worker,
-            renew_at: now,
-            sweep_at: now,
-            watch_at: None,
-            watch: Watch::default(),
-            pause: None,
-            last_turn: Timestamp(0),
-        }
+        Life { worker, sweep_at: Instant::now(), last_turn: Timestamp(0) }
     }
 
     /// Runs until the engine is dropped or shut down.
     pub(super) async fn run(mut self) {
         while let Err(error) = self.begin().await {
             self.worker.desk.troubles.journal(None, "jobs of the last run cannot be located", &error);
-            if matches!(error, Error::Taken { .. }) {
-                self.end_lives().await;
-            }
             tokio::time::sleep(RETRY).await;
         }
         self.worker.ready.send_replace(true);
@@ -88,7 +71,7 @@ impl<J: Store> Life<J> {
             if let Err(error) = self.turn().await {
                 self.worker.desk.troubles.journal(None, "no job can be claimed", &error);
                 if matches!(error, Error::Lapsed { .. }) {
-                    self.renew_at = Instant::now();
+                    self.worker.note_lapsed();
                 }
                 // Never spin on an unavailable journal, whatever is due.
                 tokio::time::sleep(RETRY).await;
@@ -98,8 +81,7 @@ impl<J: Store> Life<J> {
             let agenda = &self.worker.desk.agenda;
             let due = agenda.due.next().map(|at| self.instant(at));
             let unconfirmed = agenda.unconfirmed.due();
-            let next = [Some(self.renew_at), Some(self.sweep_at), self.watch_at, due, unconfirmed];
-            let next = next.into_iter().flatten().min();
+            let next = [Some(self.sweep_at), due, unconfirmed].into_iter().flatten().min();
             tokio::select! {
                 biased;
                 () = agenda.woken() => {}
@@ -110,7 +92,7 @@ impl<J: Store> Life<J> {
 
     /// Registers, and locates everything that the former life held.
     async fn begin(&mut self) -> Result<(), Error> {
-        self.register().await?;
+        self.worker.renew(None).await?;
         self.worker.desk.read_groups().await?;
         let (pass, mut passed) = mpsc::channel(1);
         let taken = self.worker.take_over(&pass).await;
@@ -127,13 +109,10 @@ impl<J: Store> Life<J> {
         Ok(())
     }
 
-    /// Renews the lease if it is time, and claims what can be claimed now.
+    /// Begins another life if this one is over, and claims what can be claimed now.
     async fn turn(&mut self) -> Result<(), Error> {
-        if Instant::now() >= self.renew_at {
-            self.renew().await?;
-        }
-        if self.watch_at.is_some_and(|at| Instant::now() >= at) && self.end_lives().await {
-            self.take_over().await?;
+        if self.worker.has_lapsed() {
+            self.begin_again().await?;
         }
         let desk = Arc::clone(&self.worker.desk);
         if desk.agenda.take_sweep() {
@@ -177,31 +156,12 @@ impl<J: Store> Life<J> {
         self.worker.desk.troubles.journal(None, "some jobs cannot be claimed", error);
     }
 
-    async fn register(&mut self) -> Result<(), Error> {
+    /// Begins another life, which takes over what this one held.
+    async fn begin_again(&mut self) -> Result<(), Error> {
+        let (what, next) = lapsed(self.worker.has_run_out(), self.worker.desk.journal.is_shared());
+        self.worker.desk.troubles.add(None, what, next);
         self.worker.renew(None).await?;
-        self.renew_at = Instant::now() + self.worker.options.lease() / 3;
-        Ok(())
-    }
-
-    async fn renew(&mut self) -> Result<(), Error> {
-        self.renew_at = Instant::now() + RETRY;
-        let life = self.worker.life().filter(|_| !self.worker.has_run_out());
-        let renewed = match &life {
-            Some(life) => self.worker.renew(Some(life.incarnation)).await,
-            None => Err(Error::Lapsed { owner: self.worker.options.owner.clone() }),
-        };
-        match renewed {
-            Ok(()) => self.renew_at = Instant::now() + self.worker.options.lease() / 3,
-            // A new life takes over what this one held.
-            Err(Error::Lapsed { .. }) => {
-                let (what, next) = lapsed(life.is_some(), self.worker.desk.journal.is_shared());
-                self.worker.desk.troubles.add(None, what, next);
-                self.register().await?;
-                self.take_over().await?;
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
+        self.take_over().await
     }
 
     /// Takes over what can be taken over. A damaged job holds up no other.
@@ -221,7 +181,6 @@ impl<J: Store> Life<J> {
         self.sweep_at = Instant::now() + worker.options.sweep();
         worker.desk.read_groups().await?;
         worker.start_held().await?;
-        self.end_lives().await;
         self.take_over().await?;
         worker.desk.tell_waits_over().await?;
         worker.leave_again();

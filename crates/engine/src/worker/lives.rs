@@ -1,51 +1,77 @@
-//! Watches the lives of others, and ends those whose beat stood still for too long.
+//! Watches the lives of others, in a task of its own, and ends those whose beat stood still for too long. Waits out the pause of a journal
+//! that may have lost something.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use lastword_core::BootTime;
+use lastword_core::life::Watch;
 use lastword_store::{Error, Instance, Store};
-use tokio::time::Instant;
 
-use super::life::Life;
+use super::Worker;
 
-/// The longest pause between two looks at lives that other hosts may lead.
-const PAUSE_MAX: Duration = Duration::from_secs(1);
+/// The longest time between two looks at lives that other hosts may lead.
+const INTERVAL_MAX: Duration = Duration::from_secs(1);
 
-impl<J: Store> Life<J> {
-    /// Ends the lives of others that are over, and reports whether there were any. A journal that cannot be read is read again later.
-    pub(super) async fn end_lives(&mut self) -> bool {
+/// Watches lives.
+pub(super) struct Watcher<J> {
+    worker: Arc<Worker<J>>,
+    /// What was seen of them.
+    seen: Watch,
+    /// The pause of the journal, and since when it was seen.
+    pause: Option<(Instance, BootTime)>,
+}
+
+impl<J: Store> Watcher<J> {
+    pub(super) fn new(worker: Arc<Worker<J>>) -> Watcher<J> {
+        Watcher { worker, seen: Watch::default(), pause: None }
+    }
+
+    /// Runs until the engine is dropped.
+    pub(super) async fn run(mut self) {
         let options = &self.worker.options;
-        // A sweep is often enough where no other host can have a life.
-        let pause = (options.lease() / 10).min(PAUSE_MAX);
-        self.watch_at = self.worker.desk.journal.is_shared().then(|| Instant::now() + pause);
-        match self.try_end_lives().await {
-            Ok(ended) => ended,
-            Err(error) => {
-                self.worker.desk.troubles.journal(None, "lives of other workers cannot be watched", &error);
-                false
+        let interval = match self.worker.desk.journal.is_shared() {
+            true => (options.lease() / 10).min(INTERVAL_MAX),
+            // No other host can have a life there, and a life that was replaced is in no hurry.
+            false => options.sweep(),
+        };
+        loop {
+            tokio::time::sleep(interval).await;
+            match self.look().await {
+                Ok(false) => {}
+                Ok(true) => {
+                    self.worker.desk.agenda.ask_for_sweep();
+                    self.worker.desk.agenda.wake();
+                }
+                Err(error) => {
+                    let what = "lives of other workers cannot be watched";
+                    self.worker.desk.troubles.journal(None, what, &error);
+                }
             }
         }
     }
 
-    async fn try_end_lives(&mut self) -> Result<bool, Error> {
+    /// Ends the lives of others that are over, and reports whether jobs may be free now.
+    async fn look(&mut self) -> Result<bool, Error> {
         let desk = &self.worker.desk;
         let instance = desk.journal.instance().await?;
         if instance.settling.is_some() {
-            return self.wait_for_pause(instance).await;
+            return self.wait_out(instance).await;
         }
         let mut lives = desk.journal.lives().await?;
         let own = self.worker.life().map(|life| life.incarnation);
         lives.retain(|life| Some(life.incarnation) != own);
         let now = desk.since_boot();
-        self.watch.see(&lives, now);
-        let over = self.watch.over(self.worker.options.margin_ms, now);
+        self.seen.see(&lives, now);
+        let over = self.seen.over(self.worker.options.margin_ms, now);
         for (life, beat) in &over {
             desk.journal.end_life(*life, *beat).await?;
         }
         Ok(!over.is_empty())
     }
 
-    /// Ends the pause of the journal once it was seen for longer than any lease of an earlier instance can last. Nobody's life is ended before.
-    async fn wait_for_pause(&mut self, instance: Instance) -> Result<bool, Error> {
+    /// Ends the pause of the journal once it was seen for longer than any lease of an earlier instance can last. No life is ended before.
+    async fn wait_out(&mut self, instance: Instance) -> Result<bool, Error> {
         // After the answer: the pause may be as young as that.
         let now = self.worker.desk.since_boot();
         let seen = self.pause.filter(|(seen, _)| *seen == instance);
@@ -56,7 +82,6 @@ impl<J: Store> Life<J> {
         }
         self.worker.desk.journal.settle(instance).await?;
         self.pause = None;
-        self.worker.desk.agenda.ask_for_sweep();
         Ok(true)
     }
 }

@@ -1,6 +1,6 @@
 //! The worker: one owner that claims jobs, and drives each with the owner's step on its host.
 //!
-//! - `life.rs`: its lease, its recovery, its sweeps. `lives.rs`: lives of others that are over. `claims.rs`: how it takes jobs. `job_task.rs`: one job from its claim to its release.
+//! - `life.rs`: its recovery, its sweeps. `renewal.rs`: its lease. `lives.rs`: lives of others that are over. `claims.rs`: how it takes jobs. `job_task.rs`: one job from its claim to its release.
 //! - `settle.rs`: waits until the deaths that have happened are stored. `wind_up.rs`, `worktrees.rs`: what is left to do after a last word;
 //!   `leftovers.rs`: what failed of it. `shared_worktrees.rs`, `worktree_use.rs`: which worktrees must stay.
 //! - `shut_down.rs`: the end of this life.
@@ -10,6 +10,7 @@ mod job_task;
 mod leftovers;
 mod life;
 mod lives;
+mod renewal;
 mod settle;
 mod shared_worktrees;
 mod shut_down;
@@ -19,12 +20,14 @@ mod worktree_use;
 mod worktrees;
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::{BootTime, JobId};
 use lastword_store::Store;
-use tokio::sync::{RwLock, watch};
+use tokio::sync::{Notify, RwLock, watch};
+use tokio::time::Instant;
 
 use crate::Options;
 use crate::desk::Desk;
@@ -48,6 +51,10 @@ pub(crate) struct Worker<J> {
     worktree_use: WorktreeUse,
     /// Everything that the former life held was located.
     ready: watch::Sender<bool>,
+    /// Notified when a life was registered.
+    registered: Notify,
+    /// The journal said that this life is over.
+    lapsed: AtomicBool,
     /// No more jobs are claimed.
     going_down: watch::Sender<bool>,
 }
@@ -70,6 +77,8 @@ impl<J: Store> Worker<J> {
             leftovers: Leftovers::default(),
             worktree_use: WorktreeUse::default(),
             ready: watch::Sender::new(false),
+            registered: Notify::new(),
+            lapsed: AtomicBool::new(false),
             going_down: watch::Sender::new(false),
         }
     }
@@ -103,6 +112,17 @@ impl<J: Store> Worker<J> {
         let is_over = lock(&self.life).as_ref().is_some_and(|present| present.deadline <= now);
         is_over && self.desk.journal.is_shared()
     }
+
+    /// Notes that this life is over: the next turn begins another one.
+    fn note_lapsed(&self) {
+        self.lapsed.store(true, Ordering::Relaxed);
+        self.desk.agenda.wake();
+    }
+
+    /// Reports whether this life is over.
+    fn has_lapsed(&self) -> bool {
+        self.lapsed.load(Ordering::Relaxed)
+    }
 }
 
 /// This life of the owner.
@@ -113,6 +133,8 @@ struct Present {
     beat: u64,
     /// When its lease runs out.
     deadline: BootTime,
-    /// Whether the journal paused at its last renewal.
+    /// When it was last renewed.
+    renewed: Instant,
+    /// Whether the journal paused then.
     settling: bool,
 }

@@ -10,7 +10,7 @@
 //! | `conversations` | provider reference that a held job drives | claims and appends |
 //! | `keys` | key of a request that may be repeated | [`Keys`] |
 //! | `groups` | group: its slots, whether it is paused | [`Groups`] |
-//! | `meta` | the database itself: its instance, its schema | opening it |
+//! | `meta` | the database itself: its instance, whether that pauses | opening it; `settle` |
 //!
 //! Four traits, each for one kind of caller:
 //!

@@ -11,7 +11,7 @@ use lastword_proof::{jobs, lost};
 use lastword_store::postgres::{Options, Postgres};
 use lastword_store::{Claim, Claimed, Error, Instance, Journal as _, Renew, Renewed, Result, Source};
 
-const LEASE_MS: u64 = 50_000;
+const LEASE_MS: u64 = 10_000;
 
 async fn open(url: &str) -> Postgres {
     let options = Options { patience: Duration::from_secs(5), ..pg::options() };
@@ -247,15 +247,15 @@ async fn a_lease_is_no_longer_than_the_pause_after_a_loss() {
     };
     let journal = open(None).await;
     let by = register(&journal, "ann").await;
-    let long = Renew { lease_ms: 60_001, ..renewal(&by) };
-    let refused = Error::LeaseTooLong { owner: by.owner.clone(), lease_ms: 60_001, max_ms: 60_000 };
+    let long = Renew { lease_ms: 20_001, ..renewal(&by) };
+    let refused = Error::LeaseTooLong { owner: by.owner.clone(), lease_ms: 20_001, max_ms: 15_000 };
     assert_eq!(journal.renew(long.clone()).await, Err(refused.clone()));
     assert_eq!(journal.renew(Renew { incarnation: None, ..long.clone() }).await, Err(refused));
     renew(&journal, &by).await.expect("what was refused has changed nothing");
-    let raised = open(Some(60_001)).await;
+    let raised = open(Some(20_001)).await;
     assert_eq!(
         instance(&open(Some(5)).await).await.lease_max_ms,
-        60_001,
+        20_001,
         "leases that run are not shortened"
     );
     raised.renew(long).await.expect("it is the longest");

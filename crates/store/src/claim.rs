@@ -7,6 +7,8 @@
 
 use lastword_core::budget::Spent;
 use lastword_core::decide::claim::{Lease, decide};
+use lastword_core::job::Attempt;
+use lastword_core::life::Place;
 use lastword_core::{Append, AppendId, Event, Fact, Fence, Incarnation, Job, JobId};
 
 use crate::{Claim, Claimed, Error, Group, Result, Source};
@@ -43,13 +45,23 @@ pub(crate) fn room(claim: &Claim, slots: Option<u32>, held: u32) -> usize {
     slots.map_or(claim.at_most, |slots| slots.saturating_sub(held).min(claim.at_most)) as usize
 }
 
-/// Returns what is known of a holder's life: whether it is stored, and which life of its owner is the newest.
-pub(crate) fn lease(holder: Incarnation, is_stored: bool, present: Option<Incarnation>) -> Lease {
-    match is_stored {
-        false => Lease::Over,
-        true if present != Some(holder) => Lease::Replaced,
-        true => Lease::Live,
+/// Returns what is known of a holder's life: where it is, if it is stored, and which life of its owner is the newest.
+pub(crate) fn lease(
+    claim: &Claim,
+    holder: Incarnation,
+    place: Option<Place>,
+    present: Option<Incarnation>,
+) -> Lease {
+    match place {
+        None => Lease::Over,
+        Some(place) if present != Some(holder) => Lease::Replaced { here: is_here(claim, &place) },
+        Some(_) => Lease::Live,
     }
+}
+
+/// Reports whether a place is that of the claimant.
+pub(crate) fn is_here(claim: &Claim, place: &Place) -> bool {
+    claim.by.host == place.host && claim.by.boot.as_ref().is_none_or(|boot| *boot == place.boot)
 }
 
 /// Reports whether a job may drive its conversation, which `driver` drives. A job that is taken over drives it already: agents may have
@@ -68,10 +80,15 @@ pub(crate) struct Taken {
 pub(crate) fn take(claim: &Claim, id: JobId, lease: Lease, mut events: Vec<Event>) -> Result<Option<Taken>> {
     let corrupt = |error: lastword_core::Illegal| Error::Corrupt(error.to_string());
     let job = Job::fold(id, &events).map_err(corrupt)?;
-    if let Source::Alive { trees } = &claim.from
-        && !job.open_attempt().is_some_and(|attempt| trees.contains(&(id, attempt.no)))
-    {
-        return Ok(None);
+    if let Source::Alive { trees } = &claim.from {
+        let is_alive = |attempt: &Attempt| {
+            let boot = attempt.boot.clone().unwrap_or_default();
+            let place = Place { host: attempt.host.clone(), boot };
+            trees.contains(&(id, attempt.no)) && is_here(claim, &place)
+        };
+        if !job.open_attempt().is_some_and(is_alive) {
+            return Ok(None);
+        }
     }
     let Ok(facts) = decide(&job, &claim.by, lease, claim.now) else { return Ok(None) };
     let fence =

@@ -213,12 +213,10 @@ impl Ledger {
                 let slots = slots(self.groups.get(group), *unset, &spent);
                 (self.ready(group, claim.now), room(claim, slots, held))
             }
-            Source::Expired => (self.expired(), room(claim, None, 0)),
+            Source::Expired => (self.expired(claim), room(claim, None, 0)),
             Source::Alive { trees } => {
-                let mut candidates = self.expired();
+                let mut candidates = self.expired(claim);
                 candidates.retain(|(row, _)| trees.iter().any(|(job, _)| *job == row.job));
-                // Only time proves that what is elsewhere is dead, and it may not have passed.
-                candidates.iter_mut().for_each(|(_, lease)| *lease = Lease::Replaced);
                 (candidates, room(claim, None, 0))
             }
         };
@@ -262,11 +260,11 @@ impl Ledger {
         rows.into_iter().map(|row| (row, Lease::Live)).collect()
     }
 
-    fn expired(&self) -> Vec<(&Row, Lease)> {
+    fn expired(&self, claim: &Claim) -> Vec<(&Row, Lease)> {
         let lease_of = |holder: &Fence| {
             let life = holder.incarnation;
-            let is_stored = self.lives.contains_key(&life) && life.instance == self.instance;
-            lease(life, is_stored, self.present(&holder.owner))
+            let stored = self.lives.get(&life).filter(|_| life.instance == self.instance);
+            lease(claim, life, stored.map(|life| life.place.clone()), self.present(&holder.owner))
         };
         let rows = self.jobs.values().map(|entry| &entry.row);
         let held = rows.filter_map(|row| Some((row, lease_of(row.holder.as_ref()?))));

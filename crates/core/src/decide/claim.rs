@@ -28,7 +28,10 @@ pub enum Lease {
     /// It is the present life of its owner, and not over.
     Live,
     /// A later life of the owner has registered, but this one may not be over yet: its keepers may still hold trees.
-    Replaced,
+    Replaced {
+        /// Whether it was at the claimant's place, where its trees can be seen: another boot of the host may be that of a clone.
+        here: bool,
+    },
     /// It was ended: its keepers have ended their trees by then.
     Over,
 }
@@ -41,7 +44,7 @@ pub fn decide(job: &Job, claimant: &Claimant, lease: Lease, now: Timestamp) -> D
         _ if job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
         Some(holder) if lease == Lease::Live => Err(Refusal::Held(job.id, holder.fence.owner.clone())),
         // Only time proves a tree elsewhere dead, not a new incarnation of its owner.
-        Some(holder) if lease == Lease::Replaced && take_over::may_live_elsewhere(job, claimant) => {
+        Some(holder) if lease == (Lease::Replaced { here: false }) && job.open_attempt().is_some() => {
             Err(Refusal::Held(job.id, holder.fence.owner.clone()))
         }
         Some(_) => {

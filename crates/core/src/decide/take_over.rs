@@ -3,9 +3,6 @@
 //! On the same host, the new owner locates the tree before it touches anything. On another host it cannot see the tree: the life that
 //! is over proves that the keeper ended it, unless the job is to keep running without a lease.
 
-use std::sync::Arc;
-
-use super::claim::Claimant;
 use super::{Refusal, end};
 use crate::event::Fact;
 use crate::ids::{HostId, Timestamp};
@@ -16,15 +13,6 @@ use crate::spec::OnPartition;
 /// Reports whether the open attempt is on another host than `host`, so that its tree cannot be seen.
 fn is_elsewhere(job: &Job, host: &HostId) -> bool {
     job.open_attempt().is_some_and(|attempt| attempt.host != *host)
-}
-
-/// Reports whether a tree of the open attempt may be alive where the claimant cannot see it: on another host, or in another boot, which may
-/// be that of a clone of this host.
-pub(super) fn may_live_elsewhere(job: &Job, claimant: &Claimant) -> bool {
-    let is_other_boot = |began: &Arc<str>| claimant.boot.as_ref().is_some_and(|boot| boot != began);
-    let attempt = job.open_attempt();
-    is_elsewhere(job, &claimant.host)
-        || attempt.and_then(|attempt| attempt.boot.as_ref()).is_some_and(is_other_boot)
 }
 
 /// Refuses a takeover by `host` if the job is to stay on another host. The holder's lease must be over.

@@ -269,7 +269,7 @@ fn claim(mut world: World, i: usize) -> Option<World> {
             // A process that is down keeps its lease until it runs out or it registers again.
             Proc { up: false, .. } => Lease::Live,
             _ if same_life => Lease::Live,
-            _ => Lease::Replaced,
+            _ => Lease::Replaced { here: host_of(n_of(&holder.fence)) == host_of(i) },
         }
     });
     let facts = claim::decide(&world.shelf.job, &by, lease, Timestamp(1)).ok()?;

@@ -11,6 +11,7 @@ use deadpool_postgres::{Pool, Transaction};
 use lastword_core::budget::{Budget, Day, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
+use lastword_core::life::Place;
 use lastword_core::view::row::Row;
 use lastword_core::{AttemptNo, Event, JobId};
 use uuid::Uuid;
@@ -21,7 +22,7 @@ use super::failure::{Failure, Try};
 use super::identity::{Known, with_here};
 use super::witness::Witness;
 use crate::admit::Verdict;
-use crate::claim::{self, Haul, may_be_given_in_pause, room, slots};
+use crate::claim::{self, Haul, is_here, may_be_given_in_pause, room, slots};
 use crate::{Claim, Claimed, Error, Group, Result, Source};
 
 const READY: &str = include_str!("ready.sql");
@@ -317,8 +318,13 @@ impl Search<'_> {
     async fn expired(&self, limit: i64) -> Try<Vec<(Uuid, Lease)>> {
         let statement = self.transaction.prepare_cached(EXPIRED).await?;
         let rows = self.transaction.query(&statement, &[&limit, &self.seen]).await?;
-        let lease = |over| if over { Lease::Over } else { Lease::Replaced };
-        Ok(rows.iter().map(|row| (row.get(0), lease(row.get(1)))).collect())
+        let lease = |row: &tokio_postgres::Row| {
+            let place = row.get::<_, Option<&str>>(1).zip(row.get::<_, Option<&str>>(2));
+            place.map_or(Lease::Over, |(host, boot)| Lease::Replaced {
+                here: is_here(self.claim, &Place::new(host, boot)),
+            })
+        };
+        Ok(rows.iter().map(|row| (row.get(0), lease(row))).collect())
     }
 
     /// Locks the jobs of these trees that a present life does not hold.
@@ -326,8 +332,8 @@ impl Search<'_> {
         let jobs: Vec<Uuid> = trees.iter().map(|(job, _)| job.as_uuid()).collect();
         let statement = self.transaction.prepare_cached(ALIVE_HERE).await?;
         let rows = self.transaction.query(&statement, &[&jobs, &self.seen, &limit]).await?;
-        // Only time proves that what is elsewhere is dead, and it may not have passed.
-        Ok(rows.iter().map(|row| (row.get(0), Lease::Replaced)).collect())
+        // The rule asks whether the tree is here.
+        Ok(rows.iter().map(|row| (row.get(0), Lease::Replaced { here: true })).collect())
     }
 
     /// Returns the log of each candidate: `None` for one with an event above this transaction, an error for one that does not read.

@@ -10,7 +10,7 @@ with recursive holders (life) as (
         order by j.holder_incarnation limit 1
     ) from holders h where h.life is not null
 ), gone as materialized (
-    select h.life, l.incarnation is null as is_over
+    select h.life, l.host, l.boot
     from holders h cross join meta m
     left join lives l on l.incarnation = h.life and l.incarnation between m.instance_first and m.instance_last
     where h.life is not null
@@ -20,7 +20,7 @@ with recursive holders (life) as (
             or exists (select from lives n where n.owner = l.owner and n.incarnation > l.incarnation)
         )
 )
-select j.job, g.is_over
+select j.job, g.host, g.boot
 from gone g join jobs j on j.holder_incarnation = g.life
 where j.job <> all ($2::uuid[])
 order by j.job

@@ -3,6 +3,7 @@
 use lastword_core::budget::{Budget, Day, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
+use lastword_core::life::Place;
 use lastword_core::spec::Conversation;
 use lastword_core::{AttemptNo, Incarnation, JobId, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -68,7 +69,7 @@ fn held(connection: &Connection, group: &str) -> Result<u32> {
 }
 
 /// A place in the ready table.
-type Place = (i64, i64, [u8; 16]);
+type Key = (i64, i64, [u8; 16]);
 
 fn take_ready(connection: &Connection, claim: &Claim, group: &str, room: usize) -> Result<Vec<Claimed>> {
     const SELECT: &str = "select rank, due, job from ready \
@@ -76,13 +77,13 @@ fn take_ready(connection: &Connection, claim: &Claim, group: &str, room: usize) 
          order by rank, due, job limit ?6";
     let mut haul = Haul::new();
     // Sorts before every place.
-    let mut after: Place = (i64::MIN, i64::MIN, [0; 16]);
+    let mut after: Key = (i64::MIN, i64::MIN, [0; 16]);
     while haul.taken.len() < room {
         let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
         let limit = PAGE.min(room - haul.taken.len());
         let values = params![group, after.0, after.1, after.2, moment(claim.now), limit];
         let page = select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-        let page: Vec<Place> = page.and_then(Iterator::collect).map_err(failed)?;
+        let page: Vec<Key> = page.and_then(Iterator::collect).map_err(failed)?;
         let Some(last) = page.last() else { break };
         after = *last;
         for (_, _, job) in page {
@@ -92,8 +93,8 @@ fn take_ready(connection: &Connection, claim: &Claim, group: &str, room: usize) 
     haul.end()
 }
 
-/// A held job: its id, the life that holds it, whether that is stored, and the newest life of its owner.
-type Held = ([u8; 16], [u8; 16], bool, Option<[u8; 16]>);
+/// A held job: its id, the life that holds it, host and boot of that if it is stored, and the newest life of its owner.
+type Held = ([u8; 16], [u8; 16], Option<String>, Option<String>, Option<[u8; 16]>);
 
 /// Takes jobs whose holder's life is over or was replaced: all, or those whose trees are alive.
 fn take_expired(
@@ -102,12 +103,11 @@ fn take_expired(
     alive: Option<&Vec<(JobId, AttemptNo)>>,
 ) -> Result<Vec<Claimed>> {
     // Leaves out what the rule calls live.
-    const EXPIRED: &str = "select job, holder_incarnation, \
-             exists (select 1 from lives where incarnation = holder_incarnation) as stored, \
-             (select max(incarnation) from lives where owner = holder_owner) as newest \
-         from jobs indexed by jobs_held \
+    const EXPIRED: &str = "select job, holder_incarnation, l.host, l.boot, \
+             (select max(n.incarnation) from lives n where n.owner = holder_owner) as newest \
+         from jobs indexed by jobs_held left join lives l on l.incarnation = holder_incarnation \
          where holder_incarnation is not null and job > ?1 \
-         and (not stored or newest is not holder_incarnation) \
+         and (l.incarnation is null or newest is not holder_incarnation) \
          order by job limit ?2";
     let room = room(claim, None, 0);
     let (mut haul, mut after) = (Haul::new(), [0; 16]);
@@ -115,19 +115,19 @@ fn take_expired(
     while haul.taken.len() < room {
         let mut select = connection.prepare_cached(EXPIRED).map_err(failed)?;
         let limit = PAGE.min(room - haul.taken.len());
-        let page = select
-            .query_map(params![after, limit], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)));
+        let page = select.query_map(params![after, limit], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?))
+        });
         let page: Vec<Held> = page.and_then(Iterator::collect).map_err(failed)?;
         let Some((last, ..)) = page.last() else { break };
         after = *last;
-        for (job, holder, is_stored, newest) in page {
+        for (job, holder, host, boot, newest) in page {
             let job = job_id(job)?;
-            let lease = match alive {
-                None => lease(incarnation(holder), is_stored, newest.map(incarnation)),
-                // Only time proves that what is elsewhere is dead, and it may not have passed.
-                Some(trees) if trees.iter().any(|(alive, _)| *alive == job) => Lease::Replaced,
-                Some(_) => continue,
-            };
+            if alive.is_some_and(|trees| !trees.iter().any(|(alive, _)| *alive == job)) {
+                continue;
+            }
+            let place = host.zip(boot).map(|(host, boot)| Place::new(&host, &boot));
+            let lease = lease(claim, incarnation(holder), place, newest.map(incarnation));
             take_one(connection, &mut haul, job, claim, lease)?;
         }
     }

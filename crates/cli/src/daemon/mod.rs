@@ -1,5 +1,6 @@
 //! The daemon: the process that owns journal, engine and socket. Jobs do not depend on it.
 
+mod host_id;
 pub(crate) mod install;
 mod limits;
 mod log;

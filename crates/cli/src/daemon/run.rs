@@ -20,6 +20,7 @@ use lastword_store::sqlite::Sqlite;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
+use super::host_id::host_id;
 use super::log::Log;
 use super::start::{READY, StartProblem, TAKEN, executable};
 use super::{JOBS, LOG, limits, ping, socket};
@@ -44,6 +45,7 @@ struct Prepared {
     settings: Settings,
     log: Log,
     host: LocalHost,
+    host_id: HostId,
     journal: Sqlite,
     // The last field, so it is dropped last: once the lock is free, another daemon may open all of the above.
     lock: Lock,
@@ -73,8 +75,8 @@ pub(crate) fn run(paths: &Paths, flags: &[String], detached: bool) -> Outcome {
         .max_blocking_threads(THREADS_MAX)
         .build()
         .map_err(|error| starter.refuse(Failure::new(Code::Unavailable, format!("cannot start: {error}"))))?;
-    let Prepared { settings, log, host, journal, mut lock } = prepared;
-    let outcome = runtime.block_on(serve(paths, &settings, log, host, journal, &lock, &starter));
+    let Prepared { settings, log, host, host_id, journal, mut lock } = prepared;
+    let outcome = runtime.block_on(serve(paths, &settings, log, (host, host_id), journal, &lock, &starter));
     // Without waiting for threads that wait for a keeper: the next daemon finds what they would have reported.
     runtime.shutdown_background();
     lock.mark_stopped();
@@ -117,8 +119,10 @@ fn prepare(paths: &Paths, flags: &[String]) -> Result<Result<Prepared, Option<Ho
             host
         }
     };
+    // Before the journal, whose absence tells that the folder is new.
+    let host_id = host_id(&paths.state, machine)?;
     let journal = Sqlite::open(&paths.state).map_err(|error| unreadable(paths, &error))?;
-    Ok(Ok(Prepared { settings, log, host, journal, lock }))
+    Ok(Ok(Prepared { settings, log, host, host_id, journal, lock }))
 }
 
 /// Starts the nursery in a scope of the user's service manager, if there is one, so that trees outlive the session and have control
@@ -156,7 +160,7 @@ async fn serve(
     paths: &Paths,
     settings: &Settings,
     log: Log,
-    host: LocalHost,
+    (host, host_id): (LocalHost, HostId),
     journal: Sqlite,
     lock: &Lock,
     starter: &Starter,
@@ -176,7 +180,7 @@ async fn serve(
         agents: paths.agents(),
         prices: paths.prices(),
     };
-    let start = || start_engine(settings, host.clone(), journal.clone());
+    let start = || start_engine(settings, host.clone(), host_id.clone(), journal.clone());
     let engine = start();
     // For the first turn of the loop; a later turn binds a new socket after the old one was removed. We never bind the socket of a service
     // manager, so we do not watch it.
@@ -286,7 +290,7 @@ async fn shut_down(
     }
 }
 
-fn start_engine(settings: &Settings, host: LocalHost, journal: Sqlite) -> Engine<Sqlite> {
+fn start_engine(settings: &Settings, host: LocalHost, host_id: HostId, journal: Sqlite) -> Engine<Sqlite> {
     // A setting of 0 means no limit.
     let slots = u32::try_from(settings.number("slots")).ok().filter(|slots| *slots > 0);
     let options = Options {
@@ -297,7 +301,7 @@ fn start_engine(settings: &Settings, host: LocalHost, journal: Sqlite) -> Engine
             output_bytes: settings.number_if_set("limits.output"),
             ..Limits::default()
         },
-        ..Options::new(OwnerId(Arc::from("daemon")), HostId(Arc::from(machine())))
+        ..Options::new(OwnerId(Arc::from("daemon")), host_id)
     };
     let behind = journal.behind();
     let engine = Engine::start(journal, host, options);
@@ -437,7 +441,7 @@ fn host_name() -> String {
     first_line("/proc/sys/kernel/hostname").unwrap_or_else(|| "here".to_owned())
 }
 
-/// Returns a permanent id of this machine: its host name may change with the network.
+/// Returns the id of this machine, by which earlier versions named the host.
 fn machine() -> String {
     first_line("/etc/machine-id").unwrap_or_else(host_name)
 }

@@ -37,6 +37,8 @@ faults! {
     ReportTwice = "report twice",
     /// A host goes and never comes back.
     HostGone = "host gone",
+    /// Another server takes over: the journal goes on as another instance, which pauses.
+    Failover = "failover",
     /// A host comes back as a clone of the other one: with its id, the name of its worker, and another boot.
     HostCloned = "host cloned",
 }

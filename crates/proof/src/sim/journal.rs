@@ -2,15 +2,15 @@
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Life;
-use lastword_core::{Append, Event, Incarnation, JobId, Seq};
+use lastword_core::{Append, AttemptNo, Event, Incarnation, JobId, Seq};
 use lastword_store::memory::{Ledger, Record};
-use lastword_store::{Claimed, Renew, Renewed};
+use lastword_store::{Claimed, Instance, Renew, Renewed};
 
 use super::disk::Disk;
 use super::process::Hold;
 
-/// Which database it is.
-pub(super) const INSTANCE: u64 = 1;
+/// Which database it is at first.
+const INSTANCE: u64 = 1;
 
 /// The caller of the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +32,10 @@ pub(super) struct Call {
 
 /// What is asked of the journal.
 pub(super) enum Verb {
-    Load { job: JobId, after: Seq },
+    Load {
+        job: JobId,
+        after: Seq,
+    },
     Append(Box<Append>),
     Ready(Claimant),
     Expired(Claimant),
@@ -40,6 +43,9 @@ pub(super) enum Verb {
     Renew(Renew),
     Lives,
     EndLife(Incarnation, u64),
+    /// The trees that are alive where the claimant is.
+    Alive(Claimant, Vec<(JobId, AttemptNo)>),
+    Settle(Instance),
 }
 
 /// What it says.
@@ -52,8 +58,8 @@ pub(super) enum Answer {
     Unavailable,
     Taken(Vec<Claimed>),
     Renewed(Renewed),
-    Lives(Vec<Life>),
-    LifeEnded,
+    Lives(Vec<Life>, Instance),
+    Done,
     /// The name is taken by a life elsewhere.
     NameTaken,
 }
@@ -63,6 +69,8 @@ pub(super) struct Store {
     pub(super) ledger: Ledger,
     pub(super) disk: Disk,
     pub(super) up: bool,
+    /// Its present instance.
+    instance: u64,
     /// Appends on disk that are not synced, oldest first.
     pub(super) unsynced: Vec<Record>,
     pub(super) dirty: bool,
@@ -76,10 +84,26 @@ impl Store {
             ledger: Ledger::shared(INSTANCE),
             disk: Disk::default(),
             up: true,
+            instance: INSTANCE,
             unsynced: Vec::new(),
             dirty: false,
             waiting: Vec::new(),
         }
+    }
+
+    /// Returns an empty ledger of the present instance. It pauses unless it is the first one: what came after the last sync may be lost.
+    pub(super) fn empty(&self) -> Ledger {
+        let mut ledger = Ledger::shared(INSTANCE);
+        if self.instance != INSTANCE {
+            ledger.replace_instance(self.instance);
+        }
+        ledger
+    }
+
+    /// Goes on as another instance.
+    pub(super) fn fail_over(&mut self) {
+        self.instance += 1;
+        self.ledger.replace_instance(self.instance);
     }
 
     pub(super) fn write(&mut self, record: Record) -> u64 {

@@ -1,11 +1,12 @@
 //! Processes that own jobs: each registers, renews, claims, and drives the production owner's step for what it holds.
 
+use lastword_core::decide::claim::Claimant;
 use lastword_core::effects::Effect;
 use lastword_core::life::{Life, Place};
 use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::report::Report;
 use lastword_core::{BootTime, Fence, Job};
-use lastword_store::{Claimed, Renew, Renewed};
+use lastword_store::{Claimed, Instance, Renew, Renewed};
 
 use super::fault::Fault;
 use super::journal::{Answer, Caller, Verb};
@@ -98,7 +99,8 @@ impl World {
             }
             // Over, or replaced, perhaps by a registration of its own that came late: it registers anew at its next beat.
             Answer::Lapsed => self.processes[no].incarnation = None,
-            Answer::Lives(lives) => self.saw_lives(no, lives),
+            Answer::Lives(_, instance) if instance.settling.is_some() => self.wait_out(no, instance),
+            Answer::Lives(lives, _) => self.saw_lives(no, lives),
             // It watches that life, to register when it is over.
             Answer::NameTaken => self.process_calls(no, Verb::Lives),
             _ => {}
@@ -117,7 +119,28 @@ impl World {
                 self.feed(hold, Input::News);
             }
         }
-        self.claim(no);
+        match renewed.settling {
+            true => self.take_what_is_alive(no),
+            false => self.claim(no),
+        }
+    }
+
+    /// Asks for its trees that are alive, or else for the lives of others: the journal gives nothing else while it pauses.
+    fn take_what_is_alive(&mut self, no: usize) {
+        let process = &mut self.processes[no];
+        let boot = self.hosts[process.host].boot_id();
+        let Some(claimant) = process.claimant(boot) else { return };
+        process.claims += 1;
+        let claimant = Claimant { boot: Some(boot.into()), ..claimant };
+        let host = process.host;
+        let here = self.places.iter_mut().filter(|(key, _)| key.host == host);
+        let alive = here.filter_map(|(key, place)| place.kept().map(|_| (key.job, key.attempt)));
+        let trees = alive.collect();
+        let verb = match self.processes[no].claims.is_multiple_of(2) {
+            true => Verb::Alive(claimant, trees),
+            false => Verb::Lives,
+        };
+        self.process_calls(no, verb);
     }
 
     /// Takes in the lives that were read, and ends one that is over.
@@ -125,9 +148,18 @@ impl World {
         let process = &mut self.processes[no];
         lives.retain(|life| Some(life.incarnation) != process.incarnation);
         process.watch.see(&lives, BootTime(self.now));
-        process.over = process.watch.over(MARGIN_MS, BootTime(self.now));
-        if let Some((life, beat)) = process.over.pop() {
+        if let Some((life, beat)) = process.watch.over(MARGIN_MS, BootTime(self.now)).pop() {
             self.process_calls(no, Verb::EndLife(life, beat));
+        }
+    }
+
+    /// Ends the pause of the journal when no lease of an earlier instance can last any more.
+    fn wait_out(&mut self, no: usize, instance: Instance) {
+        let process = &mut self.processes[no];
+        let seen = process.pause.filter(|(seen, _)| *seen == instance);
+        let (_, since) = *process.pause.insert(seen.unwrap_or((instance, self.now)));
+        if since + LEASE_MS + MARGIN_MS <= self.now {
+            self.process_calls(no, Verb::Settle(instance));
         }
     }
 

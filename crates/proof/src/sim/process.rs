@@ -8,6 +8,8 @@ use lastword_core::life::Watch;
 use lastword_core::owner::Owner;
 use lastword_core::{Epoch, HostId, Incarnation, OwnerId};
 
+use lastword_store::Instance;
+
 use crate::world::place::Key;
 
 /// Which hold of a job: an owner's life and its claim.
@@ -50,8 +52,8 @@ pub(super) struct Process {
     pub(super) deadline: u64,
     /// What it has seen of the lives of others.
     pub(super) watch: Watch,
-    /// Lives that it has seen to be over, each with its beat.
-    pub(super) over: Vec<(Incarnation, u64)>,
+    /// The pause of the journal, and since when it has seen it.
+    pub(super) pause: Option<(Instance, u64)>,
     /// The call that is not answered, and when it was sent.
     pub(super) calling: Option<(u64, u64)>,
     pub(super) claims: u32,
@@ -86,7 +88,7 @@ impl Process {
             seen: Vec::new(),
             deadline: 0,
             watch: Watch::default(),
-            over: Vec::new(),
+            pause: None,
             calling: None,
             claims: 0,
         }
@@ -114,7 +116,7 @@ impl Process {
         self.incarnation = None;
         self.calling = None;
         self.watch = Watch::default();
-        self.over.clear();
+        self.pause = None;
         self.paused_until = 0;
     }
 }

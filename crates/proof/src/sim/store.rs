@@ -9,7 +9,7 @@ use lastword_store::memory::{Ledger, Record};
 use lastword_store::{Claim, Claimed, Error, Source};
 
 use super::fault::Fault;
-use super::journal::{Answer, Call, Caller, INSTANCE, Verb};
+use super::journal::{Answer, Call, Caller, Verb};
 use super::plan::QUEUE;
 use super::world::{Doing, TIMEOUT_MS, World};
 
@@ -97,9 +97,15 @@ impl World {
                 let (renewed, record) = ledger.renew(&renew)?;
                 (Answer::Renewed(renewed), vec![record])
             }
-            Verb::Lives => (Answer::Lives(ledger.lives()), Vec::new()),
-            Verb::EndLife(life, beat) => {
-                (Answer::LifeEnded, ledger.end_life(life, beat).into_iter().collect())
+            Verb::Lives => (Answer::Lives(ledger.lives(), ledger.instance()), Vec::new()),
+            Verb::EndLife(life, beat) => (Answer::Done, ledger.end_life(life, beat).into_iter().collect()),
+            Verb::Alive(by, trees) => {
+                let (taken, records) = ledger.claim(&claim(by, Source::Alive { trees }))?;
+                (Answer::Taken(taken), records)
+            }
+            Verb::Settle(instance) => {
+                self.store.ledger.settle(instance);
+                (Answer::Done, Vec::new())
             }
         };
         for record in records {
@@ -163,7 +169,7 @@ impl World {
 
     /// Rebuilds the ledger from the disk: rows are made by folding.
     fn recover(&mut self) {
-        let mut ledger = Ledger::shared(INSTANCE);
+        let mut ledger = self.store.empty();
         let mut jobs: Vec<Job> = Vec::new();
         for mut record in self.store.disk.read() {
             if let Record::Append(append) = &mut record {

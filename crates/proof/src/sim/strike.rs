@@ -22,8 +22,13 @@ impl World {
                 self.struck_all(Fault::TornWrite);
                 self.crash_store(true);
             }
-            19..23 => self.crash_keeper(),
-            23..26 => self.reboot(),
+            19..22 => self.crash_keeper(),
+            22..24 => {
+                self.struck_all(Fault::Failover);
+                self.trace.say(self.now, || "another server takes over".to_owned());
+                self.store.fail_over();
+            }
+            24..26 => self.reboot(),
             26..28 => self.suspend(),
             28 if self.plan.host_may_go => self.lose_host(),
             28..31 if self.plan.host_may_be_cloned => self.clone_host(),

@@ -1,7 +1,7 @@
 //! The one statement that stores appends, many at a time: each is stored or refused by itself, by its version and its fence. And the
 //! query that finds out why one was refused.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use deadpool_postgres::GenericClient;
 use lastword_core::budget::{Day, SPENT_MAX, Spent, spent_by};
@@ -15,6 +15,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::failure::Try;
+use super::month::{Month, by_month};
 use super::witness::Witness;
 use crate::admit::{Standing, Verdict, admit};
 use crate::claim::leaves_news;
@@ -34,6 +35,11 @@ const WITH_REST: &str = concat!(
 );
 
 const SETTLE: &str = include_str!("settle.sql");
+
+/// Returns the query that finds out why appends of the month of `job` were refused. Tests run it through another client.
+pub fn settle_statement(job: JobId) -> String {
+    Month::of(job.made_at()).bind(SETTLE)
+}
 
 /// An append in the form it is stored in. Encoding is done by the many callers, not by the few writers.
 pub(super) struct Packed {
@@ -211,14 +217,20 @@ pub(super) async fn settle(
     refused: &[&Packed],
 ) -> Try<Vec<Result<Verdict>>> {
     let newest = witness.newest();
-    let jobs: Vec<Uuid> = refused.iter().map(|packed| packed.append.job.as_uuid()).collect();
-    let expected: Vec<i64> = refused.iter().map(|packed| number(packed.append.expected.0)).collect();
-    let statement = client.prepare_cached(SETTLE).await?;
-    let rows = client.query(&statement, &[&jobs, &expected]).await?;
-    if let Err(error) = witness.check(rows.first().map(|row| (row.get(7), row.get(8))), newest) {
-        return Ok(refused.iter().map(|_| Err(error.clone())).collect());
+    let mut verdicts: BTreeMap<usize, Result<Verdict>> = BTreeMap::new();
+    let placed = refused.iter().enumerate().map(|(place, packed)| (packed.append.job, (place, *packed)));
+    for (month, part) in by_month(placed) {
+        let jobs: Vec<Uuid> = part.iter().map(|(_, packed)| packed.append.job.as_uuid()).collect();
+        let expected: Vec<i64> = part.iter().map(|(_, packed)| number(packed.append.expected.0)).collect();
+        let statement = client.prepare_cached(&month.bind(SETTLE)).await?;
+        let rows = client.query(&statement, &[&jobs, &expected]).await?;
+        if let Err(error) = witness.check(rows.first().map(|row| (row.get(7), row.get(8))), newest) {
+            return Ok(refused.iter().map(|_| Err(error.clone())).collect());
+        }
+        let part = part.iter().zip(&rows);
+        verdicts.extend(part.map(|((place, packed), row)| (*place, verdict(&packed.append, row))));
     }
-    Ok(refused.iter().zip(&rows).map(|(packed, row)| verdict(&packed.append, row)).collect())
+    Ok(verdicts.into_values().collect())
 }
 
 fn verdict(append: &Append, row: &Row) -> Result<Verdict> {

@@ -19,6 +19,7 @@ use super::batch::{Packed, event, job_id, number, settle, write};
 use super::connect::Value;
 use super::failure::{Failure, Try};
 use super::lease::LEASE_MS_MAX;
+use super::month::{Month, by_month};
 use super::witness::{Witness, with_here};
 use crate::admit::Verdict;
 use crate::claim::{self, Haul, room, slots};
@@ -29,8 +30,10 @@ const EXPIRED: &str = include_str!("expired.sql");
 
 const FIRST: &str = "select due, job from ready where queue = $1 and priority = $2 order by due, job limit 1";
 
-/// The statements of a claim before the one that stores it. Benches run them through another client.
-pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
+/// Returns the statements of a claim before the one that stores it, for jobs of the month of `job`. Benches run them through another client.
+pub fn claim_statements(job: JobId) -> [String; 3] {
+    [ALIVE.to_owned(), READY.to_owned(), Month::of(job.made_at()).bind(LOGS)]
+}
 
 /// Whether this is the journal that was opened, whether the lease of the owner runs, and the group, if it is stored.
 const ALIVE: &str = with_here!(
@@ -50,7 +53,9 @@ const LOGS: &str = "
     select e.job, e.seq, e.at, e.kind, e.version, e.body,
         e.place > pg_current_xact_id()::text::bigint + (select feed_offset from meta) as above
     from unnest($1::uuid[]) as c (job)
-    cross join lateral (select * from events e where e.job = c.job order by e.seq) e";
+    cross join lateral (
+        select * from events e where e.job = c.job and e.job >= {from} and e.job < {to} order by e.seq
+    ) e";
 
 /// Claims, and time, after which a group is read from its beginning again. A job of another process that became visible below the
 /// mark waits that long at most.
@@ -311,17 +316,20 @@ impl Search<'_> {
 
     /// Returns the log of each candidate: `None` for one with an event above this transaction, an error for one that does not read.
     async fn logs(&self, candidates: &[Uuid]) -> Try<HashMap<Uuid, Log>> {
-        let statement = self.transaction.prepare_cached(LOGS).await?;
         let mut logs: HashMap<Uuid, Log> = HashMap::with_capacity(candidates.len());
-        for row in self.transaction.query(&statement, &[&candidates]).await? {
-            let log = logs.entry(row.get(0)).or_insert_with(|| Ok(Some(Vec::new())));
-            match log {
-                Ok(Some(events)) if !row.get::<_, bool>(6) => match event(&row, 1) {
-                    Ok(event) => events.push(event),
-                    Err(error) => *log = Err(error),
-                },
-                Ok(_) => *log = Ok(None),
-                Err(_) => {}
+        let ids = candidates.iter().filter_map(|key| Some((job_id(*key).ok()?, *key)));
+        for (month, candidates) in by_month(ids) {
+            let statement = self.transaction.prepare_cached(&month.bind(LOGS)).await?;
+            for row in self.transaction.query(&statement, &[&candidates]).await? {
+                let log = logs.entry(row.get(0)).or_insert_with(|| Ok(Some(Vec::new())));
+                match log {
+                    Ok(Some(events)) if !row.get::<_, bool>(6) => match event(&row, 1) {
+                        Ok(event) => events.push(event),
+                        Err(error) => *log = Err(error),
+                    },
+                    Ok(_) => *log = Ok(None),
+                    Err(_) => {}
+                }
             }
         }
         Ok(logs)

@@ -8,6 +8,7 @@
 //! | `options` | how the server is used |
 //! | `witness` | whether this is still the journal that was opened |
 //! | `schema` | tables, partitions, and which database this is |
+//! | `month` | which partition an event is in |
 //! | `batch` | the one statement that stores appends, and why one was not stored |
 //! | `append` | the queue before it |
 //! | `claim` | taking jobs, ready or left behind |
@@ -31,6 +32,7 @@ mod groups;
 mod keys;
 mod lease;
 mod list;
+mod month;
 mod options;
 mod pool;
 mod schema;
@@ -56,9 +58,10 @@ use self::witness::Witness;
 use crate::hints::Hints;
 use crate::{Behind, Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed, Result, WaitOver};
 
-pub use self::batch::STATEMENT;
-pub use self::claim::CLAIM;
+pub use self::batch::{STATEMENT, settle_statement};
+pub use self::claim::claim_statements;
 pub use self::options::Options;
+pub use self::view::load_statement;
 pub use self::witness::IDENTITY;
 
 /// The store in PostgreSQL. Cheap to clone; the last clone closes it.

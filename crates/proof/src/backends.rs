@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_store::memory::Memory;
-use lastword_store::postgres::{self, Postgres};
+use lastword_store::postgres::{Clock, Options, Postgres};
 use lastword_store::sqlite::Sqlite;
 use tempfile::TempDir;
 
@@ -46,6 +46,11 @@ pub async fn sqlite() -> (Sqlite, TempDir) {
 /// If PostgreSQL is not installed or does not start.
 pub async fn postgres() -> (Postgres, Shared) {
     let server = Shared::join().expect("PostgreSQL starts");
-    let journal = Postgres::open(&server.database().await, postgres::Options::default()).await;
+    let journal = Postgres::open(&server.database().await, postgres_options()).await;
     (journal.expect("an empty database becomes a journal"), server)
+}
+
+/// Returns the options of a journal in PostgreSQL whose callers invent their times.
+pub fn postgres_options() -> Options {
+    Options { clock: Clock::Caller, ..Options::default() }
 }

@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use lastword_core::JobId;
-use lastword_store::postgres::{Options, Postgres};
+use lastword_store::postgres::Postgres;
 use lastword_store::{Cursor, Feed, Journal};
 use tokio_postgres::NoTls;
 
+use crate::backends::postgres_options;
 use crate::jobs;
 use crate::pg::Server;
 
@@ -54,6 +55,6 @@ pub async fn is_skipped(server: &Server) -> bool {
     let database = server.database().await;
     let url = server.url(&database);
     let journal =
-        Postgres::open(&url, Options::default()).await.expect("an empty database becomes a journal");
+        Postgres::open(&url, postgres_options()).await.expect("an empty database becomes a journal");
     read_around(&url, &journal, 0).await == (vec![jobs::id(1), jobs::id(3)], vec![])
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::{Append, HostId, Job, JobId, OwnerId, Timestamp};
+use lastword_proof::backends::postgres_options;
 use lastword_proof::jobs;
 use lastword_proof::late_commit::{feed, read_around};
 use lastword_proof::pg::Shared;
@@ -30,7 +31,7 @@ async fn stage() -> Stage {
 }
 
 async fn open(url: &str) -> lastword_store::Result<Postgres> {
-    Postgres::open(url, Options::default()).await
+    Postgres::open(url, postgres_options()).await
 }
 
 /// Connects past the journal.
@@ -278,7 +279,7 @@ async fn a_commit_wakes_another_process() {
 /// A server that is not there is named as such, after a bounded time.
 #[tokio::test(flavor = "multi_thread")]
 async fn c41_a_server_that_is_away_is_unavailable_and_never_empty() {
-    let options = Options { patience: Duration::from_millis(300), ..Options::default() };
+    let options = Options { patience: Duration::from_millis(300), ..postgres_options() };
     let opened = Postgres::open("host=/nonexistent user=nobody dbname=none", options);
     let told = tokio::time::timeout(Duration::from_secs(30), opened).await;
     assert!(matches!(told, Ok(Err(Error::Unavailable(_)))), "{told:?}");

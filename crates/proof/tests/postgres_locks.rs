@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::{HostId, JobId, OwnerId, Seq, Timestamp};
+use lastword_proof::backends::postgres_options;
 use lastword_proof::jobs;
 use lastword_proof::pg::Shared;
-use lastword_store::postgres::{Options, Postgres, load_statement, settle_statement};
+use lastword_store::postgres::{Postgres, load_statement, settle_statement};
 use lastword_store::{Claim, Journal, Renew, Source};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
@@ -80,7 +81,7 @@ async fn locked(months: u64) -> Locked {
     let server = Shared::join().expect("PostgreSQL starts");
     let url = server.database().await;
     let journal =
-        Postgres::open(&url, Options::default()).await.expect("an empty database becomes a journal");
+        Postgres::open(&url, postgres_options()).await.expect("an empty database becomes a journal");
     for month in 0..months {
         let at = Timestamp(jobs::NOW.0 - month * 30 * 86_400_000);
         journal.prepare_months(at).await.expect("months are made");

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::{Append, Fence, HostId, Job, OwnerId};
+use lastword_proof::backends::postgres_options;
 use lastword_proof::jobs;
 use lastword_proof::pg::{self, Server, Settings, Shared};
 use lastword_store::postgres::{Options, Postgres};
@@ -22,7 +23,7 @@ const TABLES: &str =
     "meta, migrations, events, jobs, ready, queues, owners, conversations, keys, groups, dependencies";
 
 async fn open(url: &str) -> Postgres {
-    let options = Options { patience: Duration::from_millis(300), ..Options::default() };
+    let options = Options { patience: Duration::from_millis(300), ..postgres_options() };
     Postgres::open(url, options).await.expect("it opens")
 }
 
@@ -216,7 +217,7 @@ async fn c3_a_server_that_is_rolled_back_under_a_process_acknowledges_nothing() 
     let mut server = Server::start(Settings::default()).expect("PostgreSQL starts");
     let url = server.url(&server.database().await);
     let folder = tempfile::tempdir().expect("a folder");
-    let remember = || Options { remember: Some(folder.path().to_owned()), ..Options::default() };
+    let remember = || Options { remember: Some(folder.path().to_owned()), ..postgres_options() };
     let life = Life::begin(&url).await;
     let other = Postgres::open(&url, remember()).await.expect("it opens");
     server.crash().expect("it is killed");
@@ -315,7 +316,7 @@ async fn c3_an_older_dump_in_the_place_of_a_newer_journal_is_noticed_when_it_is_
     let server = Shared::join().expect("PostgreSQL starts");
     let url = server.database().await;
     let folder = tempfile::tempdir().expect("a folder");
-    let url_of = |folder: &Path| Options { remember: Some(folder.to_owned()), ..Options::default() };
+    let url_of = |folder: &Path| Options { remember: Some(folder.to_owned()), ..postgres_options() };
     let reopen = || async { Postgres::open(&url, url_of(folder.path())).await.expect("it opens") };
     let journal = reopen().await;
     assert_eq!(journal.behind(), None, "it is new");

@@ -91,7 +91,7 @@ pub struct Claim {
     pub from: Source,
     /// At most so many jobs.
     pub at_most: u32,
-    /// The caller's wall clock: jobs due by it may be taken.
+    /// The caller's wall clock: jobs due by it may be taken. A journal with a clock of its own uses that one.
     pub now: Timestamp,
 }
 

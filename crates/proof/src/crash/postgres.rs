@@ -21,6 +21,7 @@ use super::history::{Acked, Mark, judge};
 use super::proxy::Proxy;
 use super::stored::stored;
 use crate::args::Args;
+use crate::backends::postgres_options;
 use crate::pg::{Server, Settings};
 use crate::random::Random;
 
@@ -56,7 +57,7 @@ pub fn crash(args: &Args<'_>) -> Outcome<()> {
         let database = runtime.block_on(server.database());
         let acks = Told::default();
         for run in round..rounds.min(round + ROUNDS_PER_DATABASE) {
-            let options = Options { patience: PATIENCE, ..Options::default() };
+            let options = Options { patience: PATIENCE, ..postgres_options() };
             let journal = runtime.block_on(Postgres::open(&server.url(&database), options))?;
             let clients = runtime.block_on(async { Clients::start(&journal, run, &acks) });
             runtime.block_on(acks.wait_beyond(acks.count() + WARM, &clients))?;
@@ -96,7 +97,7 @@ pub async fn cut_connections(server: &Server, cuts: u64, seed: u64) -> Outcome<(
     let proxy = Proxy::start(server.host(), CUT_PERCENT, seed)?;
     let url = format!("host={} user=postgres dbname={database}", proxy.host().display());
     let journal =
-        Postgres::open(&url, Options { wake: false, patience: PATIENCE, ..Options::default() }).await?;
+        Postgres::open(&url, Options { wake: false, patience: PATIENCE, ..postgres_options() }).await?;
     let acks = Told::default();
     let clients = Clients::start(&journal, 0, &acks);
     while proxy.cuts() < cuts && !clients.any_ended() {
@@ -241,7 +242,7 @@ impl Journal for Until {
 
 /// Compares what is stored with what was acknowledged. Returns the number of appends that are stored.
 pub(crate) async fn verify(url: &str, acked: &[Acked]) -> Outcome<usize> {
-    let journal = Postgres::open(url, Options { wake: false, ..Options::default() }).await?;
+    let journal = Postgres::open(url, Options { wake: false, ..postgres_options() }).await?;
     let stored = stored(&journal).await?;
     judge(acked, &stored)?;
     Ok(stored.values().flat_map(|log| &log.events).filter(|event| Mark::of(event).is_some()).count())

@@ -12,11 +12,12 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use lastword_store::postgres::{Options, Postgres};
+use lastword_store::postgres::Postgres;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::image::Image;
 use crate::args::Args;
+use crate::backends::postgres_options;
 use crate::crash::postgres::{Clients, Told, runtime, verify};
 use crate::pg::{self, Server, Settings};
 use crate::random::Random;
@@ -45,7 +46,7 @@ pub fn power_loss(args: &Args<'_>) -> Outcome<()> {
     let settings = Settings { set, folder: Some(folder(&disk)?), ..Settings::default() };
     let server = Server::start(settings.clone())?;
     let database = runtime.block_on(server.database());
-    let journal = runtime.block_on(Postgres::open(&server.url(&database), Options::default()))?;
+    let journal = runtime.block_on(Postgres::open(&server.url(&database), postgres_options()))?;
     // Everything up to here is in order: what a power cut takes later was written later.
     sync(&disk.path())?;
     let acks = Told::default();

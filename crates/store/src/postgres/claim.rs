@@ -8,11 +8,11 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Pool, Transaction};
-use lastword_core::budget::{Budget, Day, Spent};
+use lastword_core::budget::{Budget, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::view::row::Row;
-use lastword_core::{Event, JobId};
+use lastword_core::{Event, JobId, Timestamp};
 use uuid::Uuid;
 
 use super::batch::{Packed, event, job_id, number, settle, write};
@@ -20,6 +20,7 @@ use super::connect::Value;
 use super::failure::{Failure, Try};
 use super::lease::LEASE_MS_MAX;
 use super::month::{Month, by_month};
+use super::options::Clock;
 use super::witness::{Witness, with_here};
 use crate::admit::Verdict;
 use crate::claim::{self, Haul, room, slots};
@@ -35,7 +36,8 @@ pub fn claim_statements(job: JobId) -> [String; 3] {
     [ALIVE.to_owned(), READY.to_owned(), Month::of(job.made_at()).bind(LOGS)]
 }
 
-/// Whether this is the journal that was opened, whether the lease of the owner runs, and the group, if it is stored.
+/// Whether this is the journal that was opened, whether the lease of the owner runs, the group, if it is stored, and what time it is: by
+/// the caller's clock, if that was given, or else the server's.
 const ALIVE: &str = with_here!(
     "$4",
     "$5",
@@ -43,9 +45,10 @@ const ALIVE: &str = with_here!(
         select from owners o cross join meta m
         where o.owner = $1 and o.incarnation = $2 and o.until > clock_timestamp()
             and o.incarnation between m.instance_first and m.instance_last
-    ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros
-    from (values (1)) one left join groups g on g.name = $3::text
-    left join spent s on s.name = g.name and s.day = $6::bigint"
+    ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros, c.now
+    from (select coalesce($6::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) as now) c
+    left join groups g on g.name = $3::text
+    left join spent s on s.name = g.name and s.day = c.now / 86400000"
 );
 
 /// The logs of the candidates, and whether an event lies above this transaction in the feed.
@@ -104,6 +107,14 @@ impl Marks {
     }
 }
 
+/// What a journal knows when a claim begins.
+#[derive(Clone, Copy)]
+pub(super) struct Known<'a> {
+    pub(super) marks: &'a Marks,
+    pub(super) witness: &'a Witness,
+    pub(super) clock: Clock,
+}
+
 /// A claim on its way into the store.
 pub(super) struct Taken {
     packed: Packed,
@@ -113,10 +124,11 @@ pub(super) struct Taken {
 /// Takes jobs. `unsure` holds what an earlier try may have taken before its answer was lost.
 pub(super) async fn claim(
     pool: &Pool,
-    (marks, witness): (&Marks, &Witness),
+    known: Known<'_>,
     claim: &Claim,
     unsure: &mut Vec<Taken>,
 ) -> Try<Vec<Claimed>> {
+    let Known { marks, witness, .. } = known;
     let mut client = pool.get().await?;
     let newest = witness.newest();
     let transaction = client.transaction().await?;
@@ -127,8 +139,9 @@ pub(super) async fn claim(
             return Ok(kept);
         }
     }
-    let room = check(&transaction, (witness, newest), claim).await?;
-    let mut search = Search { transaction: &transaction, marks, claim, seen: Vec::new() };
+    let (room, now) = check(&transaction, known, newest, claim).await?;
+    let claim = Claim { now, ..claim.clone() };
+    let mut search = Search { transaction: &transaction, marks, claim: &claim, seen: Vec::new() };
     *unsure = search.take(room).await?;
     if unsure.is_empty() {
         // Awaited: until then the candidates are locked, and the next claim would skip them.
@@ -172,21 +185,22 @@ const HELD: &str = "
     ) h
     left join groups g on g.name = $1";
 
-/// Refuses an owner whose lease is over; returns how many jobs it may take. The group is read in this transaction.
+/// Refuses an owner whose lease is over; returns how many jobs it may take, and what time it is. The group is read in this transaction.
 async fn check(
     transaction: &Transaction<'_>,
-    (witness, newest): (&Witness, i64),
+    Known { witness, clock, .. }: Known<'_>,
+    newest: i64,
     claim: &Claim,
-) -> Try<usize> {
+) -> Try<(usize, Timestamp)> {
     let (group, unset) = match &claim.from {
         Source::Ready { group, slots } => (Some(group), *slots),
         Source::Expired { .. } => (None, None),
     };
     let incarnation = Uuid::from_u128(claim.by.incarnation.as_u128());
     let statement = transaction.prepare_cached(ALIVE).await?;
-    let today = number(Day::of(claim.now).0);
+    let now = (clock == Clock::Caller).then(|| number(claim.now.0));
     let values: [Value<'_>; 6] =
-        [&&*claim.by.owner.0, &incarnation, &group, &witness.identity(), &newest, &today];
+        [&&*claim.by.owner.0, &incarnation, &group, &witness.identity(), &newest, &now];
     let row = transaction.query_one(&statement, &values).await?;
     match (row.get(0), row.get(1)) {
         (true, true) => {}
@@ -196,16 +210,18 @@ async fn check(
     let stored = group.and_then(|name| read_group(name, &row, 2));
     let amount = |at: usize| row.get::<_, Option<i64>>(at).unwrap_or_default();
     let spent = Spent { tokens: amount(6), money_micros: amount(7) };
-    match (group, slots(stored.as_ref(), unset, &spent)) {
+    let now = Timestamp(row.get::<_, i64>(8) as u64);
+    let room = match (group, slots(stored.as_ref(), unset, &spent)) {
         (Some(group), Some(slots)) if slots > 0 => {
             let (held, now) = held(transaction, group, slots).await?;
             if now != stored {
                 return Err(Failure::Clash(format!("the group {group} was changed during the claim")));
             }
-            Ok(room(claim, Some(slots), held))
+            room(claim, Some(slots), held)
         }
-        (_, slots) => Ok(room(claim, slots, 0)),
-    }
+        (_, slots) => room(claim, slots, 0),
+    };
+    Ok((room, now))
 }
 
 /// Reads slots, pause and budget of a group from four columns; `None` if it is not stored.

@@ -50,7 +50,7 @@ use tokio::sync::Mutex;
 use tokio_postgres::Config;
 
 use self::append::Appender;
-use self::claim::Marks;
+use self::claim::{Known, Marks};
 use self::connect::patiently;
 use self::failure::Try;
 use self::wake::Wake;
@@ -60,7 +60,7 @@ use crate::{Behind, Claim, Claimed, Cursor, Error, Feed, Journal, Renew, Renewed
 
 pub use self::batch::{STATEMENT, settle_statement};
 pub use self::claim::claim_statements;
-pub use self::options::Options;
+pub use self::options::{Clock, Options};
 pub use self::view::load_statement;
 pub use self::witness::IDENTITY;
 
@@ -74,6 +74,7 @@ struct Inner {
     marks: Arc<Marks>,
     wake: Arc<Wake>,
     witness: Arc<Witness>,
+    clock: Clock,
     patience: Duration,
 }
 
@@ -101,8 +102,8 @@ impl Postgres {
         }
         let marks = Arc::new(Marks::default());
         let appender = Appender::start(writers, &options, &marks, &wake, &witness);
-        let patience = options.patience;
-        Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake, witness, patience })))
+        let Options { clock, patience, .. } = options;
+        Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake, witness, clock, patience })))
     }
 
     /// Returns how far the journal had been when it was last open, if it has been deleted or rolled back since. Known only with
@@ -143,7 +144,7 @@ impl Journal for Postgres {
         // What a try may have taken before its answer was lost, for the next try.
         let unsure = Mutex::new(Vec::new());
         let claimed = self.patiently(|| async {
-            let known = (&*self.0.marks, &*self.0.witness);
+            let known = Known { marks: &self.0.marks, witness: &self.0.witness, clock: self.0.clock };
             claim::claim(&self.0.readers, known, &claim, &mut *unsure.lock().await).await
         });
         let claimed = claimed.await?;

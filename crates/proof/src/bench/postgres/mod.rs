@@ -18,6 +18,7 @@ use lastword_store::postgres::{Options, Postgres};
 use self::load::Running;
 use super::table::{Goal, Line, json, median, text};
 use crate::args::Args;
+use crate::backends::postgres_options;
 use crate::pg::{Server, Settings, SlowFlush};
 
 /// Connections that write, on both sides.
@@ -102,7 +103,7 @@ async fn measure(plan: &Plan<'_>) -> Outcome<Vec<Line>> {
 }
 
 async fn open(server: &Server, database: &str, batch_max: usize, wake: bool) -> Outcome<Postgres> {
-    let options = Options { writers: WRITERS, batch_max, wake, ..Options::default() };
+    let options = Options { writers: WRITERS, batch_max, wake, ..postgres_options() };
     Ok(Postgres::open(&server.url(database), options).await?)
 }
 

@@ -10,6 +10,7 @@ use lastword_store::postgres::{Options, Postgres};
 use lastword_store::{Feed, Journal};
 
 use super::load;
+use crate::backends::postgres_options;
 use crate::jobs;
 use crate::pg::Server;
 use crate::random::Random;
@@ -44,7 +45,7 @@ pub(super) enum Order {
 /// Lets writers commit `events` events while a reader follows them, and compares.
 pub(super) async fn tail(server: &Server, events: u64, order: Order) -> Outcome<Tailed> {
     let database = server.database().await;
-    let options = Options { wake: false, ..Options::default() };
+    let options = Options { wake: false, ..postgres_options() };
     let journal = Postgres::open(&server.url(&database), options).await?;
     let (written, over) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let mut writers = tokio::task::JoinSet::new();

@@ -1,14 +1,18 @@
 //! What only the journal in PostgreSQL promises of claims: one clock for all, and as much work however long the line is.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::spec::Spec;
-use lastword_core::{HostId, JobId, OwnerId, Timestamp};
+use lastword_core::view::row::PhaseName;
+use lastword_core::{Epoch, Fact, Fence, HostId, Job, JobId, OwnerId, Timestamp};
 use lastword_proof::jobs;
 use lastword_proof::pg::Shared;
 use lastword_store::postgres::{Options, Postgres};
-use lastword_store::{Claim, Journal, Renew, Source};
+use lastword_store::{Catalog as _, Claim, Group, Groups as _, Journal, Renew, Source};
+use tokio::task::JoinSet;
 
 struct Stage {
     _server: Shared,
@@ -22,17 +26,103 @@ async fn stage() -> Stage {
     let url = server.database().await;
     let journal =
         Postgres::open(&url, Options::default()).await.expect("an empty database becomes a journal");
-    let owner = OwnerId("ann".into());
+    let ann = register(&journal, "ann").await;
+    Stage { _server: server, journal, ann }
+}
+
+async fn register(journal: &Postgres, owner: &str) -> Claimant {
+    let owner = OwnerId(owner.into());
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 1 << 30, now: jobs::NOW };
     let incarnation = journal.renew(renew).await.expect("anyone may register").incarnation;
-    let ann = Claimant { owner, incarnation, host: HostId("here".into()), boot: None };
-    Stage { _server: server, journal, ann }
+    Claimant { owner, incarnation, host: HostId("here".into()), boot: None }
 }
 
 async fn take(Stage { journal, ann, .. }: &Stage, now: Timestamp) -> Vec<JobId> {
     let from = Source::Ready { group: "q".to_owned(), slots: None };
     let taken = journal.claim(Claim { by: ann.clone(), from, at_most: 9, now }).await.expect("ann is alive");
     taken.into_iter().map(|claimed| claimed.job).collect()
+}
+
+/// Workers claim, end and give back jobs of two groups at once, while one of them gets and loses its bound: what is counted stays
+/// right, and a bound that stays is never passed.
+#[tokio::test(flavor = "multi_thread")]
+async fn slots_are_counted_right_whatever_happens_at_once() {
+    const SLOTS: u32 = 5;
+    const JOBS: u64 = 120;
+    let Stage { journal, .. } = &stage().await;
+    journal.set_group(Group::new("fixed", Some(SLOTS))).await.expect("it is set");
+    for n in 0..JOBS {
+        for (group, n) in [("fixed", n), ("changing", JOBS + n)] {
+            let (append, _) = jobs::submit(n, jobs::spec(group), jobs::NOW);
+            journal.append(append).await.expect("it is new");
+        }
+    }
+    let held = Arc::new(AtomicU32::new(0));
+    let mut workers = JoinSet::new();
+    for n in 0..6 {
+        let (journal, held) = (journal.clone(), Arc::clone(&held));
+        workers.spawn(async move {
+            let by = register(&journal, &format!("owner-{n}")).await;
+            let mut idle = 0;
+            while idle < 20 {
+                let taken = [
+                    work(&journal, &by, "fixed", Some(&held)).await,
+                    work(&journal, &by, "changing", None).await,
+                ];
+                idle = if taken == [0, 0] { idle + 1 } else { 0 };
+            }
+        });
+    }
+    for slots in [Some(3), None, Some(40), Some(1)].into_iter().cycle() {
+        journal.set_group(Group::new("changing", slots)).await.expect("it is set");
+        if let Ok(ended) = tokio::time::timeout(Duration::from_millis(20), workers.join_next()).await {
+            ended.expect("there are six").expect("it keeps the bound");
+            break;
+        }
+    }
+    journal.set_group(Group::new("changing", None)).await.expect("it is set");
+    workers.join_all().await;
+    assert_eq!(journal.check_counts().await, Ok(()));
+    let ann = register(journal, "last").await;
+    while work(journal, &ann, "changing", None).await + work(journal, &ann, "fixed", Some(&held)).await > 0 {}
+    assert_eq!(journal.check_counts().await, Ok(()));
+    let counts = journal.counts().await.expect("they are counted");
+    assert_eq!(
+        counts.into_iter().collect::<Vec<_>>(),
+        [(PhaseName::Ended, 2 * JOBS)],
+        "all were taken and ended"
+    );
+}
+
+/// Claims jobs of a group, and ends each or gives it back. Returns how many it took; `held` counts those that are held.
+async fn work(journal: &Postgres, by: &Claimant, group: &str, held: Option<&AtomicU32>) -> usize {
+    let from = Source::Ready { group: group.to_owned(), slots: None };
+    let claim = Claim { by: by.clone(), from, at_most: 3, now: jobs::NOW };
+    let taken = journal.claim(claim).await.expect("it is alive");
+    let count = taken.len();
+    if let Some(held) = held {
+        let now = held.fetch_add(count as u32, Ordering::SeqCst) + count as u32;
+        assert!(now <= 5, "{now} jobs are held");
+    }
+    for claimed in taken {
+        let mut job = Job::fold(claimed.job, &claimed.events).expect("its log folds");
+        let gives_back = job.epoch == Epoch(1) && job.id.short_bits() % 3 == 0;
+        let life = if gives_back { vec![vec![jobs::released(&job)]] } else { jobs::life(&job) };
+        // Before the last append: once that is stored, another may take the slot.
+        let (last, rest) = life.split_last().expect("it has a life");
+        for facts in rest {
+            job = append(journal, &job, &claimed.fence, facts).await;
+        }
+        held.map(|held| held.fetch_sub(1, Ordering::SeqCst));
+        append(journal, &job, &claimed.fence, last).await;
+    }
+    count
+}
+
+async fn append(journal: &Postgres, job: &Job, fence: &Fence, facts: &[Fact]) -> Job {
+    let (append, after) = jobs::append(job, Some(fence), facts.to_vec());
+    journal.append(append).await.expect("it holds the job");
+    after
 }
 
 /// The server runs on this machine, and has its clock.

@@ -244,6 +244,35 @@ pub async fn a_stored_group_binds_every_claim<J: Store>(journal: J) {
     assert_eq!(takes(Some(8)).await, [id(7)]);
 }
 
+/// A bound that is set while jobs are held counts them, also those that were taken or ended while there was no bound.
+pub async fn slots_set_while_jobs_are_held_count_them<J: Store>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    for n in 0..12 {
+        submit(&journal, n, jobs::spec(QUEUE)).await;
+    }
+    let bound = |slots| journal.set_group(Group::new(QUEUE, slots));
+    let takes = |at_most| ids(&journal, from_queue(&ann, QUEUE, at_most));
+    let (mut first, first_fence) = take(&journal, from_queue(&ann, QUEUE, 1)).await;
+    let (mut second, second_fence) = take(&journal, from_queue(&ann, QUEUE, 1)).await;
+    bound(Some(3)).await.expect("it is set");
+    assert_eq!(takes(9).await, [id(2)], "two are held");
+    live_out(&journal, &mut first, &first_fence).await;
+    assert_eq!(takes(9).await, [id(3)], "one has ended");
+    bound(None).await.expect("it is set");
+    assert_eq!(takes(2).await, [id(4), id(5)], "no bound");
+    live_out(&journal, &mut second, &second_fence).await;
+    bound(Some(4)).await.expect("it is set");
+    assert_eq!(takes(9).await, [], "four are held");
+    bound(Some(6)).await.expect("it is set");
+    assert_eq!(takes(9).await, [id(6), id(7)]);
+    // A job that changes hands keeps its slot.
+    let next = register(&journal, "ann").await;
+    assert_eq!(ids(&journal, from_gone(&next, 9)).await.len(), 6);
+    assert_eq!(ids(&journal, from_queue(&next, QUEUE, 9)).await, []);
+    bound(Some(7)).await.expect("it is set");
+    assert_eq!(ids(&journal, from_queue(&next, QUEUE, 9)).await, [id(8)]);
+}
+
 /// A paused group keeps no job from being taken over: its tree runs.
 pub async fn a_takeover_asks_for_no_pause<J: Store>(journal: J) {
     let (ann, bob) = (register(&journal, "ann").await, register(&journal, "bob").await);

@@ -81,6 +81,7 @@ macro_rules! for_each_case {
                 slots_bound_the_held_jobs_of_a_queue,
                 slots_hold_when_many_claim_at_once,
                 a_stored_group_binds_every_claim,
+                slots_set_while_jobs_are_held_count_them,
                 a_takeover_asks_for_no_pause,
                 a_job_given_back_or_tried_again_is_claimed_anew,
                 a_job_that_becomes_ready_late_is_not_stranded,

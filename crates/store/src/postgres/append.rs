@@ -134,7 +134,7 @@ impl Writer {
         let client = self.pool.get().await?;
         let packed: Vec<&Packed> = batch.iter().map(|waiting| &waiting.packed).collect();
         let known = (&*self.witness, self.witness.newest());
-        let written = match timeout(ANSWER_MAX, write(&client, known, &packed)).await {
+        let written = match timeout(ANSWER_MAX, write(&client, known, &packed, None)).await {
             Ok(written) => written?,
             Err(elapsed) => {
                 // The statement may still run on that connection, so it is not used again.

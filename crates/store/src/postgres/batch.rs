@@ -22,17 +22,37 @@ use crate::claim::leaves_news;
 use crate::waits::WaitChange;
 use crate::{Error, Result};
 
+/// Stores appends whose number the room of a statement bounds, and does the rest that some need.
+macro_rules! statement {
+    ($room:expr $(, $rest:expr)*) => {
+        concat!(
+            include_str!("here.sql"),
+            $room,
+            include_str!("batch.sql")
+            $(, $rest)*,
+            "select job, (select place from here) from stored"
+        )
+    };
+}
+
+/// Room for every append.
+macro_rules! unbounded {
+    () => {
+        ", room as (select 9223372036854775807 as jobs)"
+    };
+}
+
 /// The statement. Benches run it through another client.
-pub const STATEMENT: &str =
-    concat!(include_str!("batch.sql"), "select job, (select place from here) from stored");
+pub const STATEMENT: &str = statement!(unbounded!());
 
 /// The same for a batch that changes which job waits for which, or in which a job spends something. Few do.
-const WITH_REST: &str = concat!(
-    include_str!("batch.sql"),
-    include_str!("waits.sql"),
-    include_str!("spend.sql"),
-    "select job, (select place from here) from stored"
-);
+const WITH_REST: &str = statement!(unbounded!(), include_str!("waits.sql"), include_str!("spend.sql"));
+
+/// The same for claims from a group with a bound: no more than it has slots for.
+const BOUNDED: &str = statement!(include_str!("room.sql"));
+
+/// Waits for other claims from the group.
+const TURN: &str = "select 1 from queues where queue = $1 for update";
 
 const SETTLE: &str = include_str!("settle.sql");
 
@@ -79,6 +99,14 @@ fn uuid(incarnation: Incarnation) -> Uuid {
     Uuid::from_u128(incarnation.as_u128())
 }
 
+/// The bound that a batch of claims must keep.
+pub(super) struct Bound {
+    pub(super) group: String,
+    pub(super) slots: u32,
+    /// The stored group, spelled as PostgreSQL does, when the claim began.
+    pub(super) stored: Option<String>,
+}
+
 /// What a batch has stored.
 pub(super) struct Written {
     /// The jobs whose append was stored.
@@ -87,11 +115,13 @@ pub(super) struct Written {
     pub(super) place: Option<i64>,
 }
 
-/// Stores appends, at most one per job, in the journal that was opened: `newest` was known of it before the transaction began.
+/// Stores appends, at most one per job, in the journal that was opened: `newest` was known of it before the transaction began. Of claims with
+/// a bound it stores the first ones.
 pub(super) async fn write(
     client: &impl GenericClient,
     (witness, newest): (&Witness, i64),
     batch: &[&Packed],
+    bound: Option<&Bound>,
 ) -> Try<Written> {
     let fences: Vec<Option<&Fence>> = batch.iter().map(|packed| packed.append.fence.as_ref()).collect();
     macro_rules! column {
@@ -159,7 +189,14 @@ pub(super) async fn write(
         &newest,
     ];
     let is_plain = |packed: &&Packed| packed.waits.is_none() && packed.spent.is_empty();
-    let rows = if batch.iter().all(is_plain) {
+    let rows = if let Some(bound) = bound {
+        // Both are sent at once: the group is locked for one round trip, and the second sees what was committed before its turn.
+        let (turn, bounded) = (client.prepare_cached(TURN).await?, client.prepare_cached(BOUNDED).await?);
+        let (group, slots) = (&bound.group, i64::from(bound.slots));
+        let rest: [&(dyn ToSql + Sync); 3] = [group, &slots, &bound.stored];
+        let columns = [&columns[..], &rest[..]].concat();
+        tokio::try_join!(biased; client.query(&turn, &rest[..1]), client.query(&bounded, &columns))?.1
+    } else if batch.iter().all(is_plain) {
         client.query(&client.prepare_cached(STATEMENT).await?, &columns).await?
     } else {
         let (begun, over) = (pairs(batch, |waits| &waits.begun), pairs(batch, |waits| &waits.over));

@@ -15,12 +15,13 @@ use lastword_core::view::row::Row;
 use lastword_core::{Event, JobId, Timestamp};
 use uuid::Uuid;
 
-use super::batch::{Packed, event, job_id, number, settle, write};
+use super::batch::{Bound, Packed, event, job_id, number, settle, write};
 use super::connect::Value;
 use super::failure::{Failure, Try};
 use super::lease::LEASE_MS_MAX;
 use super::month::{Month, by_month};
 use super::options::Clock;
+use super::slots::{count, count_no_more};
 use super::witness::{Witness, with_here};
 use crate::admit::Verdict;
 use crate::claim::{self, Haul, room, slots};
@@ -36,8 +37,8 @@ pub fn claim_statements(job: JobId) -> [String; 3] {
     [ALIVE.to_owned(), READY.to_owned(), Month::of(job.made_at()).bind(LOGS)]
 }
 
-/// Whether this is the journal that was opened, whether the lease of the owner runs, the group, if it is stored, and what time it is: by
-/// the caller's clock, if that was given, or else the server's.
+/// Whether this is the journal that was opened, whether the lease of the owner runs, the group, if it is stored, what time it is (by
+/// the caller's clock, if that was given, or else the server's), and how many jobs of the group are held, if that is counted.
 const ALIVE: &str = with_here!(
     "$4",
     "$5",
@@ -45,10 +46,12 @@ const ALIVE: &str = with_here!(
         select from owners o cross join meta m
         where o.owner = $1 and o.incarnation = $2 and o.until > clock_timestamp()
             and o.incarnation between m.instance_first and m.instance_last
-    ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros, c.now
+    ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros, c.now,
+        g::text, q.held + (select coalesce(sum(n.change), 0) from slot_changes n where n.queue = q.queue)::bigint
     from (select coalesce($6::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) as now) c
     left join groups g on g.name = $3::text
-    left join spent s on s.name = g.name and s.day = c.now / 86400000"
+    left join spent s on s.name = g.name and s.day = c.now / 86400000
+    left join queues q on q.queue = $3"
 );
 
 /// The logs of the candidates, and whether an event lies above this transaction in the feed.
@@ -139,7 +142,14 @@ pub(super) async fn claim(
             return Ok(kept);
         }
     }
-    let (room, now) = check(&transaction, known, newest, claim).await?;
+    let Allowed { room, bound, now } = match check(&transaction, known, newest, claim).await? {
+        Checked::Allowed(allowed) => allowed,
+        Checked::Uncounted(group) => {
+            transaction.rollback().await?;
+            count(&mut client, &group).await?;
+            return Err(Failure::Clash(format!("the held jobs of the group {group} were not counted")));
+        }
+    };
     let claim = Claim { now, ..claim.clone() };
     let mut search = Search { transaction: &transaction, marks, claim: &claim, seen: Vec::new() };
     *unsure = search.take(room).await?;
@@ -149,7 +159,11 @@ pub(super) async fn claim(
         return Ok(Vec::new());
     }
     let batch: Vec<&Packed> = unsure.iter().map(|taken| &taken.packed).collect();
-    let written = write(&transaction, (witness, newest), &batch).await?;
+    let written = write(&transaction, (witness, newest), &batch, bound.as_ref()).await?;
+    if let (Some(bound), true) = (&bound, written.jobs.is_empty()) {
+        unsure.clear();
+        return Err(Failure::Clash(format!("the group {} changed during the claim", bound.group)));
+    }
     unsure.retain(|taken| written.jobs.contains(&taken.claimed.job.as_uuid()));
     transaction.commit().await?;
     if let Some(place) = written.place {
@@ -175,23 +189,29 @@ async fn resolve(
     Ok(happened.map(|(taken, _)| taken.claimed).collect())
 }
 
-/// Counts the held jobs of a group, up to `$2`, and reads the group again.
-const HELD: &str = "
-    select h.held, g.slots, g.paused, g.day_tokens, g.day_money_micros
-    from (
-        select count(*) as held from (
-            select 1 from jobs where queue = $1 and holder_incarnation is not null limit $2
-        ) j
-    ) h
-    left join groups g on g.name = $1";
+/// What a claim may take.
+struct Allowed {
+    /// So many jobs, by what is committed now.
+    room: usize,
+    /// What it must keep when it is stored.
+    bound: Option<Bound>,
+    /// What time it is.
+    now: Timestamp,
+}
 
-/// Refuses an owner whose lease is over; returns how many jobs it may take, and what time it is. The group is read in this transaction.
+enum Checked {
+    Allowed(Allowed),
+    /// The group has a bound, and its held jobs must be counted first.
+    Uncounted(String),
+}
+
+/// Refuses an owner whose lease is over; returns what it may take. The group is read in this transaction.
 async fn check(
     transaction: &Transaction<'_>,
     Known { witness, clock, .. }: Known<'_>,
     newest: i64,
     claim: &Claim,
-) -> Try<(usize, Timestamp)> {
+) -> Try<Checked> {
     let (group, unset) = match &claim.from {
         Source::Ready { group, slots } => (Some(group), *slots),
         Source::Expired { .. } => (None, None),
@@ -211,17 +231,22 @@ async fn check(
     let amount = |at: usize| row.get::<_, Option<i64>>(at).unwrap_or_default();
     let spent = Spent { tokens: amount(6), money_micros: amount(7) };
     let now = Timestamp(row.get::<_, i64>(8) as u64);
-    let room = match (group, slots(stored.as_ref(), unset, &spent)) {
-        (Some(group), Some(slots)) if slots > 0 => {
-            let (held, now) = held(transaction, group, slots).await?;
-            if now != stored {
-                return Err(Failure::Clash(format!("the group {group} was changed during the claim")));
-            }
-            room(claim, Some(slots), held)
+    let stored_text: Option<String> = row.get(9);
+    let held: Option<i64> = row.get(10);
+    let bound = match (group, slots(stored.as_ref(), unset, &spent)) {
+        (Some(group), Some(slots)) => Some(Bound { group: group.clone(), slots, stored: stored_text }),
+        (Some(group), None) if held.is_some() => {
+            count_no_more(transaction, group).await?;
+            None
         }
-        (_, slots) => room(claim, slots, 0),
+        _ => None,
     };
-    Ok((room, now))
+    let held = match (&bound, held) {
+        (Some(bound), None) if bound.slots > 0 => return Ok(Checked::Uncounted(bound.group.clone())),
+        (_, held) => held.map_or(0, |held| u32::try_from(held).unwrap_or(u32::MAX)),
+    };
+    let room = room(claim, bound.as_ref().map(|bound| bound.slots), held);
+    Ok(Checked::Allowed(Allowed { room, bound, now }))
 }
 
 /// Reads slots, pause and budget of a group from four columns; `None` if it is not stored.
@@ -231,20 +256,6 @@ pub(super) fn read_group(name: &str, row: &tokio_postgres::Row, at: usize) -> Op
     let amount = |at: usize| row.get::<_, Option<i64>>(at).map(|amount| amount as u64);
     let budget = Budget { tokens: amount(at + 2), money_micros: amount(at + 3) };
     Some(Group { name: name.to_owned(), slots, paused: paused?, budget })
-}
-
-/// Waits for other claims that count, then counts the held jobs of a group, up to `slots`. Until the end of the transaction no other claim
-/// counts them. The group may have changed during the wait, so it is returned as it is now.
-async fn held(transaction: &Transaction<'_>, group: &str, slots: u32) -> Try<(u32, Option<Group>)> {
-    let lock = transaction.prepare_cached("select 1 from queues where queue = $1 for update").await?;
-    if transaction.query_opt(&lock, &[&group]).await?.is_none() {
-        let sql = "insert into queues (queue) values ($1) on conflict (queue) do nothing";
-        transaction.execute(sql, &[&group]).await?;
-        transaction.query_opt(&lock, &[&group]).await?;
-    }
-    let statement = transaction.prepare_cached(HELD).await?;
-    let row = transaction.query_one(&statement, &[&group, &i64::from(slots)]).await?;
-    Ok((row.get::<_, i64>(0) as u32, read_group(group, &row, 1)))
 }
 
 /// A log, or why there is none: see [`Search::logs`].

@@ -23,6 +23,7 @@ const STEPS: &[&str] = &[
     include_str!("removed.sql"),
     include_str!("lists.sql"),
     include_str!("budgets.sql"),
+    include_str!("claims.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

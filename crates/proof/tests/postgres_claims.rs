@@ -7,15 +7,18 @@ use std::time::{Duration, SystemTime};
 use lastword_core::decide::claim::Claimant;
 use lastword_core::spec::Spec;
 use lastword_core::view::row::PhaseName;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Epoch, Fact, Fence, HostId, Job, JobId, OwnerId, Timestamp};
 use lastword_proof::jobs;
 use lastword_proof::pg::Shared;
-use lastword_store::postgres::{Options, Postgres};
+use lastword_store::postgres::{Options, Postgres, claim_statements};
 use lastword_store::{Catalog as _, Claim, Group, Groups as _, Journal, Renew, Source};
 use tokio::task::JoinSet;
+use tokio_postgres::NoTls;
 
 struct Stage {
     _server: Shared,
+    url: String,
     journal: Postgres,
     ann: Claimant,
 }
@@ -27,7 +30,7 @@ async fn stage() -> Stage {
     let journal =
         Postgres::open(&url, Options::default()).await.expect("an empty database becomes a journal");
     let ann = register(&journal, "ann").await;
-    Stage { _server: server, journal, ann }
+    Stage { _server: server, url, journal, ann }
 }
 
 async fn register(journal: &Postgres, owner: &str) -> Claimant {
@@ -39,7 +42,10 @@ async fn register(journal: &Postgres, owner: &str) -> Claimant {
 
 async fn take(Stage { journal, ann, .. }: &Stage, now: Timestamp) -> Vec<JobId> {
     let from = Source::Ready { group: "q".to_owned(), slots: None };
-    let taken = journal.claim(Claim { by: ann.clone(), from, at_most: 9, now }).await.expect("ann is alive");
+    let taken = journal
+        .claim(Claim { by: ann.clone(), from, labels: WorkerLabels::default(), at_most: 9, now })
+        .await
+        .expect("ann is alive");
     taken.into_iter().map(|claimed| claimed.job).collect()
 }
 
@@ -97,7 +103,7 @@ async fn slots_are_counted_right_whatever_happens_at_once() {
 /// Claims jobs of a group, and ends each or gives it back. Returns how many it took; `held` counts those that are held.
 async fn work(journal: &Postgres, by: &Claimant, group: &str, held: Option<&AtomicU32>) -> usize {
     let from = Source::Ready { group: group.to_owned(), slots: None };
-    let claim = Claim { by: by.clone(), from, at_most: 3, now: jobs::NOW };
+    let claim = Claim { by: by.clone(), from, labels: WorkerLabels::default(), at_most: 3, now: jobs::NOW };
     let taken = journal.claim(claim).await.expect("it is alive");
     let count = taken.len();
     if let Some(held) = held {
@@ -158,4 +164,43 @@ async fn a_job_is_due_by_the_clock_of_the_server() {
     // The claim is stored with the same clock.
     let claimed = stage.journal.load(job.id, lastword_core::Seq(1)).await.expect("it loads");
     assert!(claimed[0].at >= due && claimed[0].at <= server_now(), "{claimed:?}");
+}
+
+/// Jobs that no worker has the labels for wait by the thousand: a claim of others reads none of them.
+#[tokio::test(flavor = "multi_thread")]
+async fn jobs_for_other_workers_are_stepped_over_unread() {
+    let stage = stage().await;
+    let (client, connection) = tokio_postgres::connect(&stage.url, NoTls).await.expect("the server is there");
+    tokio::spawn(connection);
+    let fill = "insert into ready (job, queue, priority, due, labels)
+        select gen_random_uuid(), 'q', n % 3, n, 'gpu l' || n % 20 from generate_series(1, 10000) n";
+    let [_, ready, _] = claim_statements(jobs::id(1));
+    let prepare = format!(
+        "set plan_cache_mode = force_generic_plan; set enable_seqscan = off; set jit = off;
+        prepare ready (text, bigint, bigint, smallint, bigint, uuid, uuid[], int, text[], text) as {ready}"
+    );
+    client.batch_execute(&prepare).await.expect("it is a statement");
+    let mut read = Vec::new();
+    for (n, fill) in [(1, "select"), (2, fill)] {
+        let (append, job) = jobs::submit(n, jobs::spec("q"), jobs::NOW);
+        stage.journal.append(append).await.expect("it is new");
+        client.batch_execute(fill).await.expect("it runs");
+        client.batch_execute("analyze ready").await.expect("it runs");
+        let explain = "explain (analyze, buffers, format json) execute ready ('q', 9223372036854775807, 5, 0::smallint, 0,
+            '00000000-0000-0000-0000-000000000000', '{}', 1000, '{linux}', '')";
+        let told = client.simple_query(explain).await.expect("it explains");
+        let text: String = told
+            .iter()
+            .filter_map(|message| match message {
+                tokio_postgres::SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+                _ => None,
+            })
+            .collect();
+        let plan: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        let blocks = ["Shared Hit Blocks", "Shared Read Blocks"].map(|name| plan[0]["Plan"][name].as_u64());
+        read.push(blocks.into_iter().flatten().sum::<u64>());
+        assert_eq!(take(&stage, jobs::NOW).await, [job.id]);
+    }
+    // Twenty sets of labels, each found in an index of three levels; not ten thousand jobs.
+    assert!(read[1] < read[0] + 100, "{read:?}");
 }

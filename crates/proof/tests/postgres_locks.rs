@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{HostId, JobId, OwnerId, Seq, Timestamp};
 use lastword_proof::backends::postgres_options;
 use lastword_proof::jobs;
@@ -103,7 +104,8 @@ async fn locked(months: u64) -> Locked {
         let incarnation = journal.renew(renew).await.expect("anyone may register").incarnation;
         let by = Claimant { owner, incarnation, host: HostId("here".into()), boot: None };
         let from = Source::Ready { group: "q".to_owned(), slots: None };
-        let claim = Claim { by, from, at_most: 1, now: jobs::NOW.plus_ms(1 << 30) };
+        let claim =
+            Claim { by, from, labels: WorkerLabels::default(), at_most: 1, now: jobs::NOW.plus_ms(1 << 30) };
         let (claim, taken) = locked_at_commit(&gate, {
             let journal = journal.clone();
             async move { journal.claim(claim).await }

@@ -7,6 +7,7 @@ mod keeping;
 mod limits;
 mod long_logs;
 mod runs;
+mod slots;
 mod trouble;
 mod truth;
 mod waiting;

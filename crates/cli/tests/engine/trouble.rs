@@ -7,6 +7,7 @@ use lastword_core::decide::claim::Claimant;
 use lastword_core::limits::Limits;
 use lastword_core::outcome::{Clock, Outcome};
 use lastword_core::spec::Spec;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Fact, Seq};
 use lastword_core::{HostId, OwnerId};
 use lastword_engine::{Engine, Trouble};
@@ -91,7 +92,13 @@ async fn c35_a_late_report_is_recorded_and_changes_nothing() {
     let renew = Renew { owner: owner.clone(), incarnation: None, lease_ms: 60_000, now };
     let incarnation = bench.journal.renew(renew).await.unwrap().incarnation;
     let by = Claimant { owner, incarnation, host: HostId("here".into()), boot: None };
-    let claim = Claim { by, from: Source::Expired { margin_ms: 0 }, at_most: 1, now };
+    let claim = Claim {
+        by,
+        from: Source::Expired { margin_ms: 0 },
+        labels: WorkerLabels::default(),
+        at_most: 1,
+        now,
+    };
     assert_eq!(bench.journal.claim(claim).await.unwrap().len(), 1);
     std::fs::write(bench.cwd().join("go"), "").unwrap();
     crate::common::until("it has ended", || (!leader.is_alive()).then_some(()));

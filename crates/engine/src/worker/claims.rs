@@ -21,7 +21,13 @@ impl<J: Store> Worker<J> {
     pub(super) async fn take(self: &Arc<Self>, group: &str) -> Result<(), Error> {
         loop {
             let Some(from) = self.ready_in(group) else { return Ok(()) };
-            if self.claim(from, None).await? < CLAIM_MAX as usize {
+            let reserved = self.reserve(CLAIM_MAX);
+            let taken = match reserved.count() {
+                0 => 0,
+                free => self.claim(from, free, None).await?,
+            };
+            reserved.note(group, taken);
+            if taken < CLAIM_MAX as usize {
                 return Ok(());
             }
         }
@@ -35,14 +41,16 @@ impl<J: Store> Worker<J> {
 
     /// Claims every job whose holder is gone, and starts it. Each task holds a `pass`.
     pub(super) async fn take_over(self: &Arc<Self>, pass: &Pass) -> Result<(), Error> {
-        while self.claim(Source::Expired { margin_ms: 0 }, Some(pass)).await? > 0 {}
+        while self.claim(Source::Expired { margin_ms: 0 }, CLAIM_MAX, Some(pass)).await? > 0 {}
         Ok(())
     }
 
     /// Stores an append and claims from its group after it, in one write where the journal can.
     pub(crate) async fn append_and_take(self: &Arc<Self>, append: Append, group: &str) -> Result<Seq, Error> {
         let _claims = self.claims.read().await;
-        let Some(claim) = self.ready_in(group).and_then(|from| self.claim_of(from)) else {
+        let reserved = self.reserve(CLAIM_MAX);
+        let from = self.ready_in(group).filter(|_| reserved.count() > 0);
+        let Some(claim) = from.and_then(|from| self.claim_of(from, reserved.count())) else {
             let stored = self.desk.journal.append(append).await;
             // This life may have registered meanwhile.
             self.desk.agenda.claim(group);
@@ -51,7 +59,10 @@ impl<J: Store> Worker<J> {
         };
         let (stored, taken) = self.desk.journal.append_and_claim(append, claim).await;
         match taken {
-            Ok(taken) => self.start_all(taken, None),
+            Ok(taken) => {
+                reserved.note(group, taken.len());
+                self.start_all(taken, None);
+            }
             Err(error) => {
                 self.claim_failed(&error);
                 self.desk.agenda.claim(group);
@@ -62,9 +73,14 @@ impl<J: Store> Worker<J> {
     }
 
     /// Claims once, and returns how many jobs that brought.
-    async fn claim(self: &Arc<Self>, from: Source, pass: Option<&Pass>) -> Result<usize, Error> {
+    async fn claim(
+        self: &Arc<Self>,
+        from: Source,
+        at_most: u32,
+        pass: Option<&Pass>,
+    ) -> Result<usize, Error> {
         let _claims = self.claims.read().await;
-        let Some(claim) = self.claim_of(from) else { return Ok(0) };
+        let Some(claim) = self.claim_of(from, at_most) else { return Ok(0) };
         let taken = match self.desk.journal.claim(claim.clone()).await {
             // The clock jumped over the end of the lease, or the machine slept, and no other life has registered.
             Err(Error::Lapsed { .. }) => {
@@ -80,9 +96,10 @@ impl<J: Store> Worker<J> {
     }
 
     /// Returns a claim of this life; none before it is registered, and none during a shutdown.
-    fn claim_of(&self, from: Source) -> Option<Claim> {
+    fn claim_of(&self, from: Source, at_most: u32) -> Option<Claim> {
         let by = self.life().filter(|_| !self.is_going_down())?;
-        Some(Claim { by, from, at_most: CLAIM_MAX, now: self.desk.now().wall })
+        let labels = self.options.labels.clone();
+        Some(Claim { by, from, labels, at_most, now: self.desk.now().wall })
     }
 
     /// Asks for a sweep if a claim may have counted although its answer was lost.

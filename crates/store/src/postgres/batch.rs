@@ -150,7 +150,7 @@ pub(super) async fn write(
                 .collect::<Vec<_>>()
         };
     }
-    let columns: [&(dyn ToSql + Sync); 36] = [
+    let columns: [&(dyn ToSql + Sync); 37] = [
         &column!(|packed| packed.append.job.as_uuid()),
         &column!(|packed| number(packed.append.expected.0)),
         &column!(|packed| number(packed.append.row.version.0)),
@@ -187,6 +187,7 @@ pub(super) async fn write(
         &column!(|packed| number(packed.append.row.changed_at.0)),
         &witness.identity(),
         &newest,
+        &column!(|packed| packed.append.row.summary.on.key()),
     ];
     let is_plain = |packed: &&Packed| packed.waits.is_none() && packed.spent.is_empty();
     let rows = if let Some(bound) = bound {

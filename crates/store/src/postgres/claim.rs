@@ -30,7 +30,8 @@ use crate::{Claim, Claimed, Error, Group, Result, Source};
 const READY: &str = include_str!("ready.sql");
 const EXPIRED: &str = include_str!("expired.sql");
 
-const FIRST: &str = "select due, job from ready where queue = $1 and priority = $2 order by due, job limit 1";
+const FIRST: &str = "
+    select due, job from ready where queue = $1 and labels = $2 and priority = $3 order by due, job limit 1";
 
 /// Returns the statements of a claim before the one that stores it, for jobs of the month of `job`. Benches run them through another client.
 pub fn claim_statements(job: JobId) -> [String; 3] {
@@ -68,8 +69,14 @@ const LOGS: &str = "
 const CLAIMS_PER_RESCAN: u32 = 16;
 const RESCAN: Duration = Duration::from_millis(200);
 
-/// A place in the order of a group.
-type Key = (i16, i64, Uuid);
+/// A place in a line of a group.
+#[derive(Clone, Default, PartialEq)]
+struct Key {
+    labels: String,
+    priority: i16,
+    due: i64,
+    job: Uuid,
+}
 
 /// Where the ready rows of each group probably begin: before it lie only deleted rows, which another process of the server may keep from
 /// being vacuumed for hours. A hint: a row below it is found by the next scan from the beginning.
@@ -88,7 +95,7 @@ impl Marks {
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mark = marks.get_mut(group)?;
         mark.claims_left = mark.claims_left.checked_sub(1)?;
-        (mark.scanned.elapsed() < RESCAN).then_some(mark.key)
+        (mark.scanned.elapsed() < RESCAN).then(|| mark.key.clone())
     }
 
     /// Notes the first row that a scan from the beginning has met, whether it could be claimed or not.
@@ -102,10 +109,11 @@ impl Marks {
         let Some(due) = row.due else { return };
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mark) = marks.get_mut(&row.group)
-            && row.priority == mark.key.0
-            && (number(due.0), row.job.as_uuid()) < (mark.key.1, mark.key.2)
+            && row.priority == mark.key.priority
+            && row.summary.on.key() == mark.key.labels
+            && (number(due.0), row.job.as_uuid()) < (mark.key.due, mark.key.job)
         {
-            mark.key = (row.priority, number(due.0), row.job.as_uuid());
+            (mark.key.due, mark.key.job) = (number(due.0), row.job.as_uuid());
         }
     }
 }
@@ -309,25 +317,26 @@ impl Search<'_> {
             return Ok((self.expired(limit).await?, true));
         };
         let start = if from_beginning { None } else { self.marks.start(group) };
-        let (priority, due, job) = start.unwrap_or((0, 0, Uuid::nil()));
+        let is_whole = start.is_none();
+        let Key { labels, priority, due, job } = start.unwrap_or_default();
+        let had: Vec<&str> = self.claim.labels.iter().collect();
         let statement = self.transaction.prepare_cached(READY).await?;
         let now = number(self.claim.now.0);
-        let rows = self
-            .transaction
-            .query(&statement, &[&group, &now, &limit, &priority, &due, &job, &self.seen, &i32::from(READER)])
-            .await?;
-        if let (Some(row), None) = (rows.first(), start) {
-            self.mark(group, row.get(1)).await?;
+        let values: [Value<'_>; 10] =
+            [group, &now, &limit, &priority, &due, &job, &self.seen, &i32::from(READER), &had, &labels];
+        let rows = self.transaction.query(&statement, &values).await?;
+        if let (Some(row), true) = (rows.first(), is_whole) {
+            self.mark(group, row.get(3), row.get(1)).await?;
         }
-        Ok((rows.iter().map(|row| (row.get(0), Lease::Live)).collect(), start.is_none()))
+        Ok((rows.iter().map(|row| (row.get(0), Lease::Live)).collect(), is_whole))
     }
 
-    /// Moves the mark to the first row of a priority. Not to the first that could be claimed: a locked row, or one whose
+    /// Moves the mark to the first row of a line. Not to the first that could be claimed: a locked row, or one whose
     /// conversation is taken, may be claimed a moment later.
-    async fn mark(&self, group: &str, priority: i16) -> Try<()> {
+    async fn mark(&self, group: &str, labels: String, priority: i16) -> Try<()> {
         let statement = self.transaction.prepare_cached(FIRST).await?;
-        if let Some(row) = self.transaction.query_opt(&statement, &[&group, &priority]).await? {
-            self.marks.found(group, (priority, row.get(0), row.get(1)));
+        if let Some(row) = self.transaction.query_opt(&statement, &[&group, &labels, &priority]).await? {
+            self.marks.found(group, Key { labels, priority, due: row.get(0), job: row.get(1) });
         }
         Ok(())
     }

@@ -1,5 +1,12 @@
 -- The tables of a journal in PostgreSQL, version 7: claims of a fleet.
 
+-- The labels that the worker of a job must have, sorted, with a space between them.
+alter table jobs add column labels text not null default '';
+alter table ready add column labels text not null default '';
+-- One line for each set of labels and priority. A worker steps over the lines of other workers without reading their jobs.
+drop index ready_order;
+create index ready_order on ready (queue, labels, priority desc, due, job);
+
 -- Groups whose held jobs are counted, which are those with a bound. Appends of another group need not look further. A claim that counts
 -- locks the row, and folds into it what was noted since the last one.
 delete from queues;

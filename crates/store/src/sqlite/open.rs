@@ -39,6 +39,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_removed.sql"),
     include_str!("migrations/0005_lists.sql"),
     include_str!("migrations/0006_budgets.sql"),
+    include_str!("migrations/0007_labels.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

@@ -131,6 +131,7 @@ impl Batch<'_> {
             fill(":at::bigint"),
             ":identity".to_owned(),
             "0".to_owned(),
+            text(Some("")),
         ];
         let mut sql = STATEMENT.to_owned();
         for (place, column) in columns.iter().enumerate().rev() {
@@ -275,8 +276,11 @@ pub(super) async fn lives(
         "'00000000-0000-0000-0000-000000000000'",
         "'{}'",
         "1",
+        "'{}'",
+        "''",
     ];
-    let ready = given.iter().enumerate().fold(ready, |sql, (place, value)| {
+    // From the last on: `$1` is the beginning of `$10`.
+    let ready = given.iter().enumerate().rev().fold(ready, |sql, (place, value)| {
         sql.replace(&format!("${}", place + 1), &value.replace("SIZE", &size.to_string()))
     });
     let logs = logs.replace("$1", ":jobs");

@@ -118,7 +118,7 @@ async fn work(journal: &Postgres, by: &Claimant, group: &str, held: Option<&Atom
     }
     for claimed in taken {
         let mut job = Job::fold(claimed.job, &claimed.events).expect("its log folds");
-        let gives_back = job.epoch == Epoch(1) && job.id.short_bits() % 3 == 0;
+        let gives_back = job.epoch == Epoch(1) && job.id.short_bits().is_multiple_of(3);
         let life = if gives_back { vec![vec![jobs::released(&job)]] } else { jobs::life(&job) };
         // Before the last append: once that is stored, another may take the slot.
         let (last, rest) = life.split_last().expect("it has a life");

@@ -22,7 +22,7 @@ const LEASE_MS: u64 = 1_000_000;
 
 /// Every table that a dump restores.
 const TABLES: &str =
-    "meta, migrations, events, jobs, ready, queues, owners, conversations, keys, groups, dependencies";
+    "meta, migrations, events, jobs, ready, queues, slot_changes, lives, conversations, keys, groups, dependencies";
 
 async fn open(url: &str) -> Postgres {
     let options = Options { patience: Duration::from_millis(300), ..pg::options() };

@@ -25,7 +25,7 @@ impl<J: Store> Worker<J> {
     pub(super) async fn take(self: &Arc<Self>, group: &str) -> Result<(), Error> {
         loop {
             let Some(from) = self.ready_in(group) else { return Ok(()) };
-            let reserved = self.reserve(CLAIM_MAX);
+            let reserved = self.slots.reserve(&self.desk.agenda, CLAIM_MAX);
             let taken = match reserved.count() {
                 0 => 0,
                 free => self.claim(from, free, None).await?,
@@ -59,7 +59,7 @@ impl<J: Store> Worker<J> {
     /// Stores an append and claims from its group after it, in one write where the journal can.
     pub(crate) async fn append_and_take(self: &Arc<Self>, append: Append, group: &str) -> Result<Seq, Error> {
         let _claims = self.claims.read().await;
-        let reserved = self.reserve(CLAIM_MAX);
+        let reserved = self.slots.reserve(&self.desk.agenda, CLAIM_MAX);
         let from = self.ready_in(group).filter(|_| reserved.count() > 0);
         let Some(claim) = from.and_then(|from| self.claim_of(from, reserved.count())) else {
             let stored = self.desk.journal.append(append).await;

@@ -73,9 +73,9 @@ impl<J: Store> Worker<J> {
         Worker {
             desk,
             host,
-            options,
             life: Mutex::default(),
-            slots: Slots::default(),
+            slots: Slots::new(options.slots),
+            options,
             claims: RwLock::default(),
             broken: Mutex::default(),
             leftovers: Leftovers::default(),

@@ -169,6 +169,8 @@ open_enums! {
         Budget = "budget",
         /// The conversation that it resumes, which another job drives.
         Conversation = "conversation",
+        /// A worker with the labels that it needs.
+        Worker = "worker",
         /// Its dependencies.
         Dependencies = "dependencies",
         /// A point in time.

@@ -57,6 +57,9 @@ pub struct Job {
     pub priority: i16,
     /// Names and values for users and filters.
     pub labels: BTreeMap<String, String>,
+    /// Labels that its worker must have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<String>,
     /// The current limits.
     pub limits: Limits,
     /// The limits in force that only agents have.
@@ -234,6 +237,7 @@ impl Job {
             group: spec.group.clone(),
             priority: spec.priority,
             labels: job.labels.clone(),
+            on: spec.on.iter().map(str::to_owned).collect(),
             limits: Limits::in_force(&job.limits),
             agent_limits: AgentLimits::of(&job.limits),
             retry: Retry::of(&spec.retry),

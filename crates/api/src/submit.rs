@@ -48,6 +48,9 @@ pub struct Submit {
     pub priority: i16,
     /// Names and values for users and filters.
     pub labels: BTreeMap<String, String>,
+    /// Labels that its worker must have, at most 16: lower-case letters, digits, dots, underscores, dashes and slashes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub on: Vec<String>,
     /// Limits of this job. The settings fill the rest.
     pub limits: Limits,
     /// When its turns, tokens, money or output are used up: freeze it for so many milliseconds, in which the limit can be raised. Absent:
@@ -80,6 +83,7 @@ impl Submit {
             group: self.group.clone().unwrap_or_else(|| GROUP.to_owned()),
             priority: self.priority,
             labels: self.labels.clone(),
+            on: self.on.iter().cloned().collect(),
             limits: self.limits.to_core(),
             on_limit: self.ask_at_limit_ms.map_or(OnLimit::Stop, |expires_ms| OnLimit::Ask { expires_ms }),
             retry: RetryPolicy {
@@ -134,8 +138,8 @@ mod tests {
         // An older daemon refuses unknown fields, so they must be absent unless they are used.
         let submit = serde_json::to_value(Submit::default()).unwrap();
         assert_eq!(
-            (submit.get("worktree"), submit.get("agent"), submit.get("attributes")),
-            (None, None, None)
+            (submit.get("worktree"), submit.get("agent"), submit.get("attributes"), submit.get("on")),
+            (None, None, None, None)
         );
         let prune = serde_json::to_value(crate::Prune::default()).unwrap();
         assert_eq!(prune.get("unsaved"), None);

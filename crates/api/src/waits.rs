@@ -26,6 +26,9 @@ pub struct Waits {
     /// The number of slots of its group, if all are taken.
     #[serde(default)]
     pub slots: Option<u32>,
+    /// The labels that its worker must have, if it waits for one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<String>,
 }
 
 /// A job that another one waits for.
@@ -72,7 +75,7 @@ impl Waits {
             _ => return None,
         };
         let jobs = job.unmet.iter().map(After::of).collect();
-        Some(Waits { on, until: until.map(Time::from), jobs, by: Vec::new(), slots: None })
+        Some(Waits { jobs, ..Waits::of_kind(on, until) })
     }
 
     /// Returns what the job of a row waits for, by the row alone; `None` if it does not wait.
@@ -83,7 +86,12 @@ impl Waits {
             (PhaseName::Queued | PhaseName::Backoff, _) => (WaitsFor::Slot, None),
             _ => return None,
         };
-        Some(Waits { on, until: until.map(Time::from), jobs: Vec::new(), by: Vec::new(), slots: None })
+        Some(Waits::of_kind(on, until))
+    }
+
+    fn of_kind(on: WaitsFor, until: Option<Timestamp>) -> Waits {
+        let (jobs, by, labels) = (Vec::new(), Vec::new(), Vec::new());
+        Waits { on, until: until.map(Time::from), jobs, by, slots: None, labels }
     }
 }
 

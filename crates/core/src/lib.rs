@@ -11,6 +11,7 @@
 //! - [`mod@reference`]: how users refer to jobs.
 //! - [`owner`]: the state machine that ties these together; its driver does the IO.
 //! - [`view`]: what readers see.
+//! - [`worker_labels`]: which workers may run a job.
 //!
 //! Tests: `tests/`. `crates/proof` checks the same decisions in every order of events (`model`) and in random schedules (`sim`).
 
@@ -33,6 +34,7 @@ pub mod session;
 pub mod spec;
 pub mod turn;
 pub mod view;
+pub mod worker_labels;
 
 pub use append::{Append, Illegal};
 pub use event::{Event, Fact};

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::ids::{JobId, Timestamp};
 use crate::limits::Limits;
 use crate::receipt::Level;
+use crate::worker_labels::WorkerLabels;
 
 /// What a submitter asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -36,6 +37,9 @@ pub struct Spec {
     pub priority: i16,
     /// Names and values for users and filters.
     pub labels: BTreeMap<String, String>,
+    /// Labels that its worker must have.
+    #[serde(default, skip_serializing_if = "WorkerLabels::is_empty")]
+    pub on: WorkerLabels,
     /// The job's own limits. Global limits and defaults fill the rest.
     pub limits: Limits,
     /// Whether and when a failed attempt is followed by another.
@@ -81,6 +85,7 @@ impl Spec {
             group: DEFAULT_GROUP.to_owned(),
             priority: 0,
             labels: BTreeMap::new(),
+            on: WorkerLabels::default(),
             limits: Limits::default(),
             retry: RetryPolicy::default(),
             ladder: Ladder::default(),

@@ -457,3 +457,20 @@ fn c28_the_last_word_names_the_requester() {
     test.anyone(facts);
     assert_eq!(by(&test), Some(id(9).to_string()));
 }
+
+#[test]
+fn labels_of_the_worker_are_checked() {
+    let submit = |labels: Vec<String>| {
+        let spec = Arc::new(Spec { on: labels.into_iter().collect(), ..command() });
+        submit::decide(&TestJob::empty().job, &spec, "ann", Limits::default())
+    };
+    let one = |label: &str| submit(vec![label.to_owned()]);
+    let many = |count: u32| submit((0..count).map(|n| format!("l{n}")).collect());
+    for good in [one("gpu"), one("a.b_c-d/9"), one(&"x".repeat(64)), many(0), many(16)] {
+        assert_eq!(shown(&good), Ok(vec!["submitted"]));
+    }
+    for bad in [one(""), one("GPU"), one("two words"), one("ü"), one("a,b"), one(&"x".repeat(65)), many(17)]
+    {
+        assert!(matches!(bad, Err(Refusal::Invalid(_))), "{bad:?}");
+    }
+}

@@ -31,6 +31,7 @@ use std::time::Duration;
 
 use lastword_core::life::MARGIN_MS;
 use lastword_core::limits::Limits;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{HostId, OwnerId};
 
 pub use answers::{Alive, Env, Jobs, NoAttempt, Prune, Pruned, Settled, Stream, Trouble, Unsaved, Until};
@@ -50,6 +51,10 @@ pub struct Options {
     pub owner: OwnerId,
     /// The machine it runs on.
     pub host: HostId,
+    /// Labels of its host: it is given jobs that need no others.
+    pub labels: WorkerLabels,
+    /// How many jobs it holds at once, of all groups; `None` is no bound. Jobs of its former life that it takes over count, and may be more.
+    pub slots: Option<u32>,
     /// Slots of the default group until it is set; `None` is no bound.
     pub default_slots: Option<u32>,
     /// Limits of jobs that have none of their own.
@@ -68,6 +73,8 @@ impl Options {
         Options {
             owner,
             host,
+            labels: WorkerLabels::default(),
+            slots: None,
             default_slots: None,
             limits: Limits::default(),
             lease_ms: 90_000,

@@ -96,6 +96,11 @@ impl Tasks {
         lock(&self.tasks).contains_key(&job)
     }
 
+    /// Returns how many jobs have a task.
+    pub(crate) fn len(&self) -> usize {
+        lock(&self.tasks).len()
+    }
+
     /// Returns how many tasks were created so far.
     pub(crate) fn made(&self) -> u64 {
         self.made.load(Ordering::Relaxed)

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, Fact, HostId, Job, JobId, OwnerId, Timestamp};
 use lastword_store::sqlite::Sqlite;
 use lastword_store::{Claim, Claimed, Journal, Renew, Source};
@@ -59,7 +60,9 @@ pub async fn make(folder: &Path, count: u64) -> Result<(), Box<dyn Error>> {
         }
         let from = Source::Ready { group: QUEUE.to_owned(), slots: None };
         let now = BEGIN.plus_ms((count + 1) * APART_MS);
-        let claimed = journal.claim(Claim { by: by.clone(), from, at_most, now }).await?;
+        let claimed = journal
+            .claim(Claim { by: by.clone(), from, labels: WorkerLabels::default(), at_most, now })
+            .await?;
         let mut lives = JoinSet::new();
         for claimed in claimed {
             record(folder, claimed.job)?;

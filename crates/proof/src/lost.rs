@@ -2,6 +2,7 @@
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{HostId, OwnerId};
 use lastword_store::memory::Memory;
 use lastword_store::postgres::Postgres;
@@ -25,7 +26,10 @@ async fn register(journal: &impl Journal, owner: &str) -> Result<Claimant> {
 /// Claims a job, and returns how many it was given.
 async fn claim(journal: &impl Journal, by: Claimant) -> Result<usize> {
     let from = Source::Ready { group: "q".to_owned(), slots: None };
-    Ok(journal.claim(Claim { by, from, at_most: 1, now: jobs::NOW.plus_ms(1) }).await?.len())
+    Ok(journal
+        .claim(Claim { by, from, labels: WorkerLabels::default(), at_most: 1, now: jobs::NOW.plus_ms(1) })
+        .await?
+        .len())
 }
 
 /// Begins another instance of a journal, and reports whether it gives a job out before it is settled, or none after.
@@ -37,7 +41,13 @@ pub async fn gives_out_too_early() -> Result<bool> {
     let by = register(&journal, "ann").await?;
     let mut early = claim(&journal, by.clone()).await?;
     early += journal
-        .claim(Claim { by: by.clone(), from: Source::Expired, at_most: 9, now: jobs::NOW })
+        .claim(Claim {
+            by: by.clone(),
+            from: Source::Expired,
+            labels: WorkerLabels::default(),
+            at_most: 9,
+            now: jobs::NOW,
+        })
         .await?
         .len();
     let settled = journal.settle(journal.instance().await?).await?;

@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use lastword_store::postgres::Options;
+use lastword_store::postgres::{Clock, Options};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use tokio_postgres::NoTls;
@@ -59,9 +59,10 @@ impl SlowFlush {
     }
 }
 
-/// How journals of tests use a server. Their owners never lapse by accident, and the server that tests share does not sync.
+/// How journals of tests use a server. Their callers invent their times, their owners never lapse by accident, and the server that tests
+/// share does not sync.
 pub fn options() -> Options {
-    Options { lease_max_ms: Some(u64::MAX), may_lose: true, ..Options::default() }
+    Options { clock: Clock::Caller, lease_max_ms: Some(u64::MAX), may_lose: true, ..Options::default() }
 }
 
 /// A running server. Stops, and is gone, when dropped.

@@ -43,6 +43,18 @@ macro_rules! tests {
 
 for_each_backend!(tests);
 
+/// PostgreSQL keeps a count of held jobs for each group with a bound: it is that of the jobs, whatever was done.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn slots_are_counted_as_they_are() {
+    for seed in 100..106 {
+        let (reference, ()) = backends::memory().await;
+        let (journal, _guard) = backends::postgres().await;
+        let run = compare("postgres", seed, STEPS, (reference, journal.clone())).await;
+        run.unwrap_or_else(|divergence| panic!("{divergence}"));
+        assert_eq!(journal.check_counts().await, Ok(()), "seed {seed}");
+    }
+}
+
 /// How a journal can misbehave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Fault {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, HostId, Job, OwnerId};
 use lastword_proof::pg::{self, Server, Settings, Shared};
 use lastword_proof::{jobs, lost};
@@ -46,7 +47,15 @@ async fn submit(journal: &Postgres, n: u64) -> Job {
 }
 
 async fn claim(journal: &Postgres, by: &Claimant, from: Source) -> Result<Vec<Claimed>> {
-    journal.claim(Claim { by: by.clone(), from, at_most: 1, now: jobs::NOW.plus_ms(1 << 30) }).await
+    journal
+        .claim(Claim {
+            by: by.clone(),
+            from,
+            labels: WorkerLabels::default(),
+            at_most: 1,
+            now: jobs::NOW.plus_ms(1 << 30),
+        })
+        .await
 }
 
 fn ready() -> Source {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, HostId, Job, JobId, OwnerId, Timestamp};
 use lastword_proof::jobs;
 use lastword_proof::late_commit::{feed, read_around};
@@ -56,7 +57,10 @@ async fn register(journal: &Postgres, owner: &str) -> Claimant {
 async fn take(journal: &Postgres, by: &Claimant, at_most: u32) -> Vec<Claimed> {
     let from = Source::Ready { group: "q".to_owned(), slots: None };
     let now = jobs::NOW.plus_ms(1 << 30);
-    journal.claim(Claim { by: by.clone(), from, at_most, now }).await.expect("the owner is alive")
+    journal
+        .claim(Claim { by: by.clone(), from, labels: WorkerLabels::default(), at_most, now })
+        .await
+        .expect("the owner is alive")
 }
 
 async fn submit(journal: &Postgres, n: u64) -> Job {
@@ -142,7 +146,7 @@ async fn c34_a_restored_database_honours_nothing_given_before() {
         let bob = register(&restored, "bob").await;
         assert_ne!(bob.incarnation.instance, by.incarnation.instance);
         let from = Source::Expired;
-        let claim = Claim { by: bob, from, at_most: 1, now: jobs::NOW };
+        let claim = Claim { by: bob, from, labels: WorkerLabels::default(), at_most: 1, now: jobs::NOW };
         let taken = restored.claim(claim.clone()).await.expect("bob is alive");
         assert_eq!(taken, [], "ann may not have heard of it");
         let paused = restored.instance().await.expect("it is there");
@@ -364,7 +368,8 @@ async fn c43_a_damaged_job_is_not_taken_and_keeps_no_other_from_being() {
     let taken = take(journal, &by, 9).await;
     assert_eq!(taken.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [jobs::id(2), jobs::id(3)]);
     let from = Source::Ready { group: "q".to_owned(), slots: None };
-    let alone = Claim { by, from, at_most: 9, now: jobs::NOW.plus_ms(1 << 30) };
+    let alone =
+        Claim { by, from, labels: WorkerLabels::default(), at_most: 9, now: jobs::NOW.plus_ms(1 << 30) };
     assert!(matches!(journal.claim(alone).await, Err(Error::Corrupt(_))), "it is told when it is alone");
 }
 

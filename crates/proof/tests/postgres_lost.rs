@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, Fence, HostId, Job, OwnerId};
 use lastword_proof::crash::proxy::Proxy;
 use lastword_proof::jobs;
@@ -21,7 +22,7 @@ const LEASE_MS: u64 = 1_000_000;
 
 /// Every table that a dump restores.
 const TABLES: &str =
-    "meta, migrations, events, jobs, ready, queues, owners, conversations, keys, groups, dependencies";
+    "meta, migrations, events, jobs, ready, queues, slot_changes, lives, conversations, keys, groups, dependencies";
 
 async fn open(url: &str) -> Postgres {
     let options = Options { patience: Duration::from_millis(300), ..pg::options() };
@@ -85,7 +86,13 @@ impl Life {
         let by = register(&journal, "ann").await.expect("anyone may register");
         submit(&journal, 1).await.expect("it is new");
         let from = Source::Ready { group: "q".to_owned(), slots: None };
-        let claim = Claim { by: by.clone(), from, at_most: 1, now: jobs::NOW.plus_ms(1 << 30) };
+        let claim = Claim {
+            by: by.clone(),
+            from,
+            labels: WorkerLabels::default(),
+            at_most: 1,
+            now: jobs::NOW.plus_ms(1 << 30),
+        };
         let claimed = journal.claim(claim).await.expect("the owner is alive").remove(0);
         let held = Job::fold(claimed.job, &claimed.events).expect("its log folds");
         let ended = submit(&journal, 2).await.expect("it is new");
@@ -107,7 +114,13 @@ impl Life {
             incarnation: Some(by.incarnation),
             lease_ms: LEASE_MS,
         };
-        let claim = |from| Claim { by: by.clone(), from, at_most: 9, now: jobs::NOW.plus_ms(1 << 30) };
+        let claim = |from| Claim {
+            by: by.clone(),
+            from,
+            labels: WorkerLabels::default(),
+            at_most: 9,
+            now: jobs::NOW.plus_ms(1 << 30),
+        };
         let ready = claim(Source::Ready { group: "q".to_owned(), slots: None });
         let (fenced, _) =
             jobs::append(&self.held, Some(&self.fence), vec![jobs::launch_intended(&self.held)]);

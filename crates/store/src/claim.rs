@@ -90,6 +90,11 @@ pub(crate) fn take(claim: &Claim, id: JobId, lease: Lease, mut events: Vec<Event
             return Ok(None);
         }
     }
+    // A job that was running somewhere must be looked after, by whichever owner.
+    let fits = lease != Lease::Live || job.spec.as_ref().is_none_or(|spec| spec.on.are_among(&claim.labels));
+    if !fits {
+        return Ok(None);
+    }
     let Ok(facts) = decide(&job, &claim.by, lease, claim.now) else { return Ok(None) };
     let fence =
         Fence { owner: claim.by.owner.clone(), incarnation: claim.by.incarnation, epoch: job.epoch.next() };

@@ -4,6 +4,7 @@ use std::future::Future;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::{Life, Place};
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, AttemptNo, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
 
 use crate::hints::Hints;
@@ -107,16 +108,19 @@ pub struct Claim {
     pub by: Claimant,
     /// Where from.
     pub from: Source,
+    /// The labels of the owner: of ready jobs, it is given those that need no others.
+    pub labels: WorkerLabels,
     /// At most so many jobs.
     pub at_most: u32,
-    /// The caller's wall clock: jobs due by it may be taken.
+    /// The caller's wall clock: jobs due by it may be taken. A journal with a clock of its own uses that one.
     pub now: Timestamp,
 }
 
 /// Where claimed jobs come from.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// Ready jobs of a group: higher priority first, then the longest due, then the oldest id.
+    /// Ready jobs of a group: higher priority first, then the longest due, then the oldest id. Jobs of one priority that need the same labels
+    /// come together, in the place of the first of them.
     Ready {
         /// Which group. If it is stored, its slots and its pause bind.
         group: String,

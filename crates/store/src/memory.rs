@@ -211,7 +211,7 @@ impl Ledger {
                 let held = self.jobs.values().map(|entry| &entry.row).filter(held).count() as u32;
                 let spent = self.spent_in(group, Day::of(claim.now));
                 let slots = slots(self.groups.get(group), *unset, &spent);
-                (self.ready(group, claim.now), room(claim, slots, held))
+                (self.ready(group, claim), room(claim, slots, held))
             }
             Source::Expired => (self.expired(claim), room(claim, None, 0)),
             Source::Alive { trees } => {
@@ -250,14 +250,26 @@ impl Ledger {
         of_owner.map(|life| life.incarnation).filter(|life| life.instance == self.instance).max()
     }
 
-    fn ready(&self, group: &str, now: Timestamp) -> Vec<(&Row, Lease)> {
+    fn ready(&self, group: &str, claim: &Claim) -> Vec<(&Row, Lease)> {
+        let now = claim.now;
         let rows = self.jobs.values().map(|entry| &entry.row);
-        let mut rows: Vec<&Row> = rows
-            .filter(|row| row.group == group && row.least_reader <= READER)
-            .filter(|row| row.due.is_some_and(|due| due <= now))
-            .collect();
-        rows.sort_by_key(|row| (-i32::from(row.priority), row.due, row.job));
-        rows.into_iter().map(|row| (row, Lease::Live)).collect()
+        let due = rows
+            .filter(|row| row.group == group && row.summary.on.are_among(&claim.labels))
+            .filter(|row| row.due.is_some_and(|due| due <= now));
+        // Each line of jobs with one priority and the same labels.
+        let mut lines: BTreeMap<(i32, String), Vec<&Row>> = BTreeMap::new();
+        for row in due {
+            lines.entry((-i32::from(row.priority), row.summary.on.key())).or_default().push(row);
+        }
+        let place = |row: &Row| (row.due, row.job);
+        let mut lines: Vec<(i32, Vec<&Row>)> =
+            lines.into_iter().map(|((rank, _), line)| (rank, line)).collect();
+        for (_, line) in &mut lines {
+            line.sort_by_key(|row| place(row));
+        }
+        lines.sort_by_key(|(rank, line)| (*rank, line.first().map(|row| place(row))));
+        let rows = lines.into_iter().flat_map(|(_, line)| line);
+        rows.filter(|row| row.least_reader <= READER).map(|row| (row, Lease::Live)).collect()
     }
 
     fn expired(&self, claim: &Claim) -> Vec<(&Row, Lease)> {

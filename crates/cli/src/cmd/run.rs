@@ -53,6 +53,9 @@ pub(crate) struct Args {
     /// Group whose slots the job uses
     #[arg(short, long, help_heading = START)]
     group: Option<String>,
+    /// Label that the worker of the job must have; can be repeated. The daemon of this machine has none
+    #[arg(long, help_heading = START, value_name = "LABEL")]
+    on: Vec<String>,
     /// Jobs with a higher priority start first
     #[arg(
         help_heading = START,
@@ -243,6 +246,7 @@ impl Args {
             group: self.group.clone(),
             priority: self.priority,
             labels,
+            on: self.on.clone(),
             limits: Limits {
                 wall_ms: self.wall.or_else(|| limit("limits.wall")),
                 turn_ms: self.agent.turn,

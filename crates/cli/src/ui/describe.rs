@@ -61,6 +61,7 @@ fn waits_briefly(waits: &Waits, group: &str) -> String {
         (WaitsFor::Slot, Some(_)) => format!(", slot of {}", clean(group)),
         (WaitsFor::Paused, _) => format!(", {} is paused", clean(group)),
         (WaitsFor::Budget, _) => format!(", budget of {} is spent", clean(group)),
+        (WaitsFor::Worker, _) => format!(", worker with {}", clean(&waits.labels.join(", "))),
         (WaitsFor::Dependencies, Some(first)) => format!(", after {first}{more}"),
         (WaitsFor::Conversation, Some(first)) => format!(", conversation of {first}"),
         _ => String::new(),
@@ -172,6 +173,7 @@ pub(crate) fn waits(waits: &Waits, in_ms: impl Fn(lastword_api::Time) -> u64) ->
         (WaitsFor::Conversation, _) => {
             format!("waiting for its conversation, which {} drives", called(&waits.by))
         }
+        (WaitsFor::Worker, _) => format!("needs a worker with {}", clean(&waits.labels.join(", "))),
         (WaitsFor::Paused, _) => "waiting: its group is paused".to_owned(),
         (WaitsFor::Budget, Some(until)) => {
             format!("budget spent, new one in {}", duration::show_ms(in_ms(until)))

@@ -97,6 +97,9 @@ fn details(job: &Job, clock: &Clock, style: Style) -> Vec<String> {
         group.push_str(&format!(", priority {}", job.priority));
     }
     facts.push(("group", group));
+    if !job.on.is_empty() {
+        facts.push(("on", job.on.join(" ")));
+    }
     facts.push(("by", job.by.clone()));
     if let Some(worktree) = &job.worktree {
         facts.push(match &worktree.path {

@@ -183,3 +183,23 @@ fn a_running_job_says_since_when_it_is_silent() {
     home.ok(&["kill", &id]);
     assert!(home.json(&["show", &id])["silent_since"].is_null());
 }
+
+#[test]
+fn a_job_waits_for_a_worker_with_its_labels() {
+    let home = Home::new();
+    let id = home.ok(&["run", "-d", "--name", "train", "--on", "x64", "--on", "gpu", "true"]);
+    let job = home.json(&["show", &id]);
+    assert_eq!(job["on"], serde_json::json!(["gpu", "x64"]));
+    assert_eq!(job["waits"]["for"], "worker");
+    let shown = home.ok(&["show", "train"]);
+    assert!(shown.contains("needs a worker with gpu, x64"), "{shown}");
+    assert!(shown.contains("on        gpu x64"), "{shown}");
+    let listed = home.ok(&["ls"]);
+    assert!(listed.contains("worker with gpu, x64"), "{listed}");
+    // Jobs behind it that any worker can run are not held up.
+    assert_eq!(home.run(&["run", "true"]).code, 0);
+    let refused = home.run(&["run", "-d", "--on", "a b", "true"]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.stderr.contains("a label of its worker must be"), "{refused:?}");
+    home.ok(&["cancel", "train"]);
+}

@@ -8,6 +8,7 @@ use lastword_core::life::Place;
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::spec::{RetryPolicy, Spec};
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, Awake, HostId, Job, JobId, Now, OwnerId, Timestamp};
 use lastword_engine::{Error, Group, Jobs};
 use lastword_proc::{boot_id, clock};
@@ -88,7 +89,7 @@ async fn intend(bench: &Bench, id: JobId, boot: &str) {
     let incarnation = bench.journal.renew(renew).await.unwrap().incarnation;
     let by = Claimant { owner, incarnation, host: host.clone(), boot: None };
     let from = Source::Ready { group: "default".to_owned(), slots: None };
-    let claim = Claim { by, from, at_most: 1, now: now.wall };
+    let claim = Claim { by, from, labels: WorkerLabels::default(), at_most: 1, now: now.wall };
     let claimed = bench.journal.claim(claim).await.unwrap().pop().expect("it waits");
     assert_eq!(claimed.job, id);
     let job = Job::fold(id, &claimed.events).unwrap();

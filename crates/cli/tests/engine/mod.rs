@@ -8,6 +8,7 @@ mod leases;
 mod limits;
 mod long_logs;
 mod runs;
+mod slots;
 mod trouble;
 mod truth;
 mod waiting;

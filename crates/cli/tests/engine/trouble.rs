@@ -8,6 +8,7 @@ use lastword_core::life::Place;
 use lastword_core::limits::Limits;
 use lastword_core::outcome::{Clock, Outcome};
 use lastword_core::spec::Spec;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Fact, Seq};
 use lastword_core::{HostId, OwnerId};
 use lastword_engine::{Engine, Trouble};
@@ -97,7 +98,7 @@ async fn c35_a_late_report_is_recorded_and_changes_nothing() {
     };
     let incarnation = bench.journal.renew(renew).await.unwrap().incarnation;
     let by = Claimant { owner, incarnation, host: HostId("here".into()), boot: None };
-    let claim = Claim { by, from: Source::Expired, at_most: 1, now };
+    let claim = Claim { by, from: Source::Expired, labels: WorkerLabels::default(), at_most: 1, now };
     assert_eq!(bench.journal.claim(claim).await.unwrap().len(), 1);
     std::fs::write(bench.cwd().join("go"), "").unwrap();
     crate::common::until("it has ended", || (!leader.is_alive()).then_some(()));

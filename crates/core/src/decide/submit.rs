@@ -43,6 +43,7 @@ pub fn is_name(text: &str) -> bool {
 }
 
 fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
+    spec.on.check().map_err(Refusal::Invalid)?;
     let words: usize = match &spec.work {
         Work::Command { argv } if argv.is_empty() => return Err(Refusal::Invalid("there is no command")),
         Work::Command { argv } => argv.iter().map(|word| word.len() + 1).sum(),

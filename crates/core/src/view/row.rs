@@ -8,6 +8,7 @@ use crate::job::{Job, Phase};
 use crate::outcome::{Cause, Outcome};
 use crate::receipt::Exit;
 use crate::spec::{Conversation, Work};
+use crate::worker_labels::WorkerLabels;
 
 /// Characters of a title. It is shown in a line of a list.
 const TITLE_CHARS_MAX: usize = 120;
@@ -58,6 +59,9 @@ pub struct Summary {
     pub title: String,
     /// Its labels.
     pub labels: std::collections::BTreeMap<String, String>,
+    /// Labels that its worker must have.
+    #[serde(default, skip_serializing_if = "WorkerLabels::is_empty")]
+    pub on: WorkerLabels,
     /// The directory it was submitted from. Empty in a row of the first release whose first event cannot be read.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub cwd: String,
@@ -264,6 +268,7 @@ impl Summary {
             name: spec.name.clone(),
             title: title.chars().take(TITLE_CHARS_MAX).collect(),
             labels: job.labels.clone(),
+            on: spec.on.clone(),
             cwd: spec.cwd.clone(),
             parent: spec.parent,
             attempts: job.attempts.len() as u32,

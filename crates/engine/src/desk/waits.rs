@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use lastword_core::spec::DEFAULT_GROUP;
 use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{JobId, Timestamp};
 use lastword_store::{Filter, Store};
 
@@ -34,6 +35,8 @@ pub enum WaitReason {
         /// The jobs.
         by: Vec<Row>,
     },
+    /// A worker that has these labels.
+    Worker(WorkerLabels),
     /// A point in time, or nothing: it is about to be started.
     Nothing,
 }
@@ -74,12 +77,16 @@ impl<J: Store> Desk<J> {
         if let Some(driver) = self.driver(row).await? {
             return Ok(WaitReason::Conversation(Box::new(driver)));
         }
-        if let Some(known) = groups.get(&row.group) {
-            return Ok(known.clone());
-        }
-        let taken = self.slots_taken(&row.group).await?;
-        groups.insert(row.group.clone(), taken.clone());
-        Ok(taken)
+        let reason = match groups.get(&row.group) {
+            Some(known) => known.clone(),
+            None => {
+                let taken = self.slots_taken(&row.group).await?;
+                groups.insert(row.group.clone(), taken.clone());
+                taken
+            }
+        };
+        let needs_worker = reason == WaitReason::Nothing && !row.summary.on.is_empty();
+        Ok(if needs_worker { WaitReason::Worker(row.summary.on.clone()) } else { reason })
     }
 
     async fn dependencies(&self, id: JobId) -> Result<WaitReason, Error> {

@@ -25,7 +25,13 @@ impl<J: Store> Worker<J> {
     pub(super) async fn take(self: &Arc<Self>, group: &str) -> Result<(), Error> {
         loop {
             let Some(from) = self.ready_in(group) else { return Ok(()) };
-            if self.claim(from, None).await? < CLAIM_MAX as usize {
+            let reserved = self.slots.reserve(&self.desk.agenda, CLAIM_MAX);
+            let taken = match reserved.count() {
+                0 => 0,
+                free => self.claim(from, free, None).await?,
+            };
+            reserved.note(group, taken);
+            if taken < CLAIM_MAX as usize {
                 return Ok(());
             }
         }
@@ -43,17 +49,19 @@ impl<J: Store> Worker<J> {
         let is_settling = lock(&self.life).as_ref().is_some_and(|present| present.settling);
         if is_settling {
             for trees in self.host.kept().chunks(CLAIM_MAX as usize) {
-                self.claim(Source::Alive { trees: trees.to_vec() }, Some(pass)).await?;
+                self.claim(Source::Alive { trees: trees.to_vec() }, CLAIM_MAX, Some(pass)).await?;
             }
         }
-        while self.claim(Source::Expired, Some(pass)).await? > 0 {}
+        while self.claim(Source::Expired, CLAIM_MAX, Some(pass)).await? > 0 {}
         Ok(())
     }
 
     /// Stores an append and claims from its group after it, in one write where the journal can.
     pub(crate) async fn append_and_take(self: &Arc<Self>, append: Append, group: &str) -> Result<Seq, Error> {
         let _claims = self.claims.read().await;
-        let Some(claim) = self.ready_in(group).and_then(|from| self.claim_of(from)) else {
+        let reserved = self.slots.reserve(&self.desk.agenda, CLAIM_MAX);
+        let from = self.ready_in(group).filter(|_| reserved.count() > 0);
+        let Some(claim) = from.and_then(|from| self.claim_of(from, reserved.count())) else {
             let stored = self.desk.journal.append(append).await;
             // This life may have registered meanwhile.
             self.desk.agenda.claim(group);
@@ -62,7 +70,10 @@ impl<J: Store> Worker<J> {
         };
         let (stored, taken) = self.desk.journal.append_and_claim(append, claim).await;
         match taken {
-            Ok(taken) => self.start_all(taken, None),
+            Ok(taken) => {
+                reserved.note(group, taken.len());
+                self.start_all(taken, None);
+            }
             Err(error) => {
                 self.claim_failed(&error);
                 self.desk.agenda.claim(group);
@@ -73,9 +84,14 @@ impl<J: Store> Worker<J> {
     }
 
     /// Claims once, and returns how many jobs that brought.
-    async fn claim(self: &Arc<Self>, from: Source, pass: Option<&Pass>) -> Result<usize, Error> {
+    async fn claim(
+        self: &Arc<Self>,
+        from: Source,
+        at_most: u32,
+        pass: Option<&Pass>,
+    ) -> Result<usize, Error> {
         let _claims = self.claims.read().await;
-        let Some(claim) = self.claim_of(from) else { return Ok(0) };
+        let Some(claim) = self.claim_of(from, at_most) else { return Ok(0) };
         let taken = self.desk.journal.claim(claim).await.inspect_err(|error| self.claim_failed(error))?;
         let count = taken.len();
         self.start_all(taken, pass);
@@ -83,9 +99,10 @@ impl<J: Store> Worker<J> {
     }
 
     /// Returns a claim of this life; none before it is registered or after its lease has run out, and none during a shutdown.
-    fn claim_of(&self, from: Source) -> Option<Claim> {
+    fn claim_of(&self, from: Source, at_most: u32) -> Option<Claim> {
         let by = self.life().filter(|_| !self.is_going_down() && !self.has_run_out())?;
-        Some(Claim { by, from, at_most: CLAIM_MAX, now: self.desk.now().wall })
+        let labels = self.options.labels.clone();
+        Some(Claim { by, from, labels, at_most, now: self.desk.now().wall })
     }
 
     /// Asks for a sweep if a claim may have counted although its answer was lost.

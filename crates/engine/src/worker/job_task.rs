@@ -108,6 +108,7 @@ impl<J: Store> JobTask<J> {
             mail = self.next().await;
         }
         self.worker.desk.agenda.tasks.remove(id, &self.mailbox);
+        self.worker.slots.freed(&self.worker.desk.agenda);
     }
 
     /// Passes one input to the owner and carries out its outputs. Reports whether the job was released.

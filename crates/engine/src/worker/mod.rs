@@ -1,6 +1,7 @@
 //! The worker: one owner that claims jobs, and drives each with the owner's step on its host.
 //!
-//! - `life.rs`: its recovery, its sweeps. `renewal.rs`: its lease. `lives.rs`: lives of others that are over. `claims.rs`: how it takes jobs. `job_task.rs`: one job from its claim to its release.
+//! - `life.rs`: its recovery, its sweeps. `renewal.rs`: its lease. `lives.rs`: lives of others that are over. `claims.rs`: how it takes jobs.
+//!   `slots.rs`: how many. `job_task.rs`: one job from its claim to its release.
 //! - `settle.rs`: waits until the deaths that have happened are stored. `wind_up.rs`, `worktrees.rs`: what is left to do after a last word;
 //!   `leftovers.rs`: what failed of it. `shared_worktrees.rs`, `worktree_use.rs`: which worktrees must stay.
 //! - `shut_down.rs`: the end of this life.
@@ -14,7 +15,7 @@ mod renewal;
 mod settle;
 mod shared_worktrees;
 mod shut_down;
-
+mod slots;
 mod wind_up;
 mod worktree_use;
 mod worktrees;
@@ -34,6 +35,7 @@ use crate::desk::Desk;
 use crate::host::Host;
 use crate::lock::lock;
 use leftovers::Leftovers;
+use slots::Slots;
 use worktree_use::WorktreeUse;
 
 /// One owner on one host.
@@ -43,6 +45,7 @@ pub(crate) struct Worker<J> {
     options: Options,
     /// This life of the owner; none before it is registered.
     life: Mutex<Option<Present>>,
+    slots: Slots,
     /// Shared by claims until the jobs they took have tasks; held alone while jobs without a task are looked for.
     claims: RwLock<()>,
     /// Jobs that are ours and that are not touched, because their log breaks a rule.
@@ -70,8 +73,9 @@ impl<J: Store> Worker<J> {
         Worker {
             desk,
             host,
-            options,
             life: Mutex::default(),
+            slots: Slots::new(options.slots),
+            options,
             claims: RwLock::default(),
             broken: Mutex::default(),
             leftovers: Leftovers::default(),

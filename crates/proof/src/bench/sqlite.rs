@@ -17,6 +17,7 @@ use std::time::Instant;
 
 use lastword_core::decide::claim::{self, Claimant, Lease};
 use lastword_core::life::Place;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, Fact, HostId, Incarnation, Job, JobId, OwnerId};
 use lastword_store::sqlite::{Options, Sqlite};
 use lastword_store::{Claim, Journal, Renew, Source};
@@ -317,7 +318,8 @@ impl Caller {
         while let Some(submit) = submissions.get(next.fetch_add(1, Ordering::Relaxed)) {
             journal.append(submit.clone()).await?;
             let from = Source::Ready { group: "q".to_owned(), slots: None };
-            let claim = Claim { by: by.clone(), from, at_most: 1, now: jobs::NOW };
+            let claim =
+                Claim { by: by.clone(), from, labels: WorkerLabels::default(), at_most: 1, now: jobs::NOW };
             for claimed in journal.claim(claim).await? {
                 for append in &owned[&claimed.job] {
                     journal.append(append.clone()).await?;

@@ -7,12 +7,13 @@ use lastword_core::event::DependencySettled;
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::spec::{Dependency, Needs, Spec};
 use lastword_core::view::row::PhaseName;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Epoch, HostId, Incarnation, JobId, OwnerId, Seq};
 use lastword_store::{Claim, Error, Filter, Group, Store};
 
 use super::stage::{
     LATER, QUEUE, as_life, at_once, end, from_gone, from_queue, from_slots, held, held_of, holds, ids,
-    lapsed, live_out, register, row, submit, take, write,
+    lapsed, live_out, load, register, row, submit, take, write,
 };
 use crate::jobs::{self, NOW, id};
 
@@ -242,6 +243,89 @@ pub async fn a_stored_group_binds_every_claim<J: Store>(journal: J) {
     assert_eq!(journal.remove_group(QUEUE).await, Ok(true));
     assert_eq!(takes(Some(7)).await, [], "the bound of the claim counts again");
     assert_eq!(takes(Some(8)).await, [id(7)]);
+}
+
+/// A bound that is set while jobs are held counts them, also those that were taken or ended while there was no bound.
+pub async fn slots_set_while_jobs_are_held_count_them<J: Store>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    for n in 0..12 {
+        submit(&journal, n, jobs::spec(QUEUE)).await;
+    }
+    let bound = |slots| journal.set_group(Group::new(QUEUE, slots));
+    let takes = |at_most| ids(&journal, from_queue(&ann, QUEUE, at_most));
+    let (mut first, first_fence) = take(&journal, from_queue(&ann, QUEUE, 1)).await;
+    let (mut second, second_fence) = take(&journal, from_queue(&ann, QUEUE, 1)).await;
+    bound(Some(3)).await.expect("it is set");
+    assert_eq!(takes(9).await, [id(2)], "two are held");
+    live_out(&journal, &mut first, &first_fence).await;
+    assert_eq!(takes(9).await, [id(3)], "one has ended");
+    bound(None).await.expect("it is set");
+    assert_eq!(takes(2).await, [id(4), id(5)], "no bound");
+    live_out(&journal, &mut second, &second_fence).await;
+    bound(Some(4)).await.expect("it is set");
+    assert_eq!(takes(9).await, [], "four are held");
+    bound(Some(6)).await.expect("it is set");
+    assert_eq!(takes(9).await, [id(6), id(7)]);
+    // A job that changes hands keeps its slot.
+    let next = register(&journal, "ann").await;
+    assert_eq!(ids(&journal, from_gone(&next, 9)).await.len(), 6);
+    assert_eq!(ids(&journal, from_queue(&next, QUEUE, 9)).await, []);
+    bound(Some(7)).await.expect("it is set");
+    assert_eq!(ids(&journal, from_queue(&next, QUEUE, 9)).await, [id(8)]);
+}
+
+fn labels(labels: &str) -> WorkerLabels {
+    labels.split_whitespace().map(str::to_owned).collect()
+}
+
+/// A job goes to an owner that has all labels it needs; one that needs none goes to any.
+pub async fn a_job_goes_to_an_owner_with_its_labels<J: Store>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let needs = ["gpu", "gpu linux", "", "arm64", "gp", "gpu-2"];
+    for (n, on) in needs.iter().enumerate() {
+        submit(&journal, n as u64, Spec { on: labels(on), ..jobs::spec(QUEUE) }).await;
+    }
+    let takes = |had: &str| ids(&journal, Claim { labels: labels(had), ..from_queue(&ann, QUEUE, 9) });
+    assert_eq!(takes("mac").await, [id(2)], "it needs none");
+    assert_eq!(takes("").await, []);
+    assert_eq!(takes("linux").await, []);
+    assert_eq!(takes("gpu").await, [id(0)]);
+    assert_eq!(takes("arm64 gpu linux").await, [id(1), id(3)]);
+    // A tree that runs must be looked after, by whichever owner.
+    end(&journal, &ann).await;
+    let bob = register(&journal, "bob").await;
+    assert_eq!(ids(&journal, from_gone(&bob, 9)).await.len(), 4);
+    holds(&journal, &load(&journal, id(4)).await).await;
+}
+
+/// Priority counts before labels. Of one priority, jobs with the same labels come together, in the place of the one that is due longest.
+pub async fn lines_of_labels_come_in_the_order_of_their_first_jobs<J: Store>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    // (number, labels, priority, due), in the order in which they must leave.
+    let order = [
+        (8, "gpu", 3, 90),
+        (7, "", 1, 10),
+        (1, "", 1, 40),
+        (6, "gpu", 1, 20),
+        (2, "gpu", 1, 60),
+        (5, "big gpu", 1, 30),
+        (3, "", 0, 5),
+    ];
+    for place in [3, 0, 6, 5, 2, 1, 4] {
+        let (n, on, priority, due) = order[place];
+        let spec = Spec { on: labels(on), priority, ..jobs::spec(QUEUE) };
+        let (append, _) = jobs::submit(n, spec, NOW.plus_ms(due));
+        assert_eq!(journal.append(append).await, Ok(Seq(1)));
+    }
+    let not_due =
+        Spec { on: labels("big"), priority: 9, not_before: Some(LATER.plus_ms(1)), ..jobs::spec(QUEUE) };
+    submit(&journal, 9, not_due).await;
+    submit(&journal, 10, Spec { on: labels("arm64"), priority: 9, ..jobs::spec(QUEUE) }).await;
+    let claim = |at_most| Claim { labels: labels("big gpu"), ..from_queue(&ann, QUEUE, at_most) };
+    let mut taken = ids(&journal, claim(1)).await;
+    taken.extend(ids(&journal, claim(2)).await);
+    taken.extend(ids(&journal, claim(9)).await);
+    assert_eq!(taken, order.map(|(n, ..)| id(n)));
 }
 
 /// A paused group keeps no job from being taken over: its tree runs.

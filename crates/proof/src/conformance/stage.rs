@@ -6,6 +6,7 @@ use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
 use lastword_core::spec::Spec;
 use lastword_core::view::row::Row;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, Event, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Seq, Timestamp};
 use lastword_store::{Claim, Claimed, Error, Renew, Renewed, Result, Source, Store};
 use tokio::task::JoinSet;
@@ -78,12 +79,18 @@ pub(super) fn from_queue(who: &Claimant, queue: &str, at_most: u32) -> Claim {
 
 /// Returns a claim from a queue, with a bound on slots.
 pub(super) fn from_slots(who: &Claimant, queue: &str, at_most: u32, slots: Option<u32>) -> Claim {
-    Claim { by: who.clone(), from: Source::Ready { group: queue.to_owned(), slots }, at_most, now: LATER }
+    Claim {
+        by: who.clone(),
+        from: Source::Ready { group: queue.to_owned(), slots },
+        labels: WorkerLabels::default(),
+        at_most,
+        now: LATER,
+    }
 }
 
 /// Returns a claim of jobs whose holder is gone.
 pub(super) fn from_gone(who: &Claimant, at_most: u32) -> Claim {
-    Claim { by: who.clone(), from: Source::Expired, at_most, now: LATER }
+    Claim { by: who.clone(), from: Source::Expired, labels: WorkerLabels::default(), at_most, now: LATER }
 }
 
 /// Claims and returns the ids that were taken, in order.

@@ -8,6 +8,7 @@ use lastword_core::decide::claim::Claimant;
 use lastword_core::event::{LimitChanged, Submitted};
 use lastword_core::life::Place;
 use lastword_core::limits::{Limit, Limits};
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, Fact, Fence, HostId, Job, JobId, OwnerId, Seq};
 use lastword_store::{Claim, Journal, Renew, Source};
 
@@ -76,7 +77,13 @@ pub async fn work(journal: impl Journal, run: u64, worker: u64, acks: Acks) -> l
             job = next;
         }
         let from = Source::Ready { group: queue.clone(), slots: None };
-        let claim = Claim { by: by.clone(), from, at_most: 1, now: jobs::NOW.plus_ms(u64::from(u32::MAX)) };
+        let claim = Claim {
+            by: by.clone(),
+            from,
+            labels: WorkerLabels::default(),
+            at_most: 1,
+            now: jobs::NOW.plus_ms(u64::from(u32::MAX)),
+        };
         for claimed in journal.claim(claim).await? {
             job = Job::fold(claimed.job, &claimed.events).expect("a claimed log folds");
             acknowledge(&acks, job.id, claimed.events.last().map(|event| (event.seq, Mark::of(event))));

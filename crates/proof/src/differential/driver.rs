@@ -9,6 +9,7 @@ use lastword_core::life::Place;
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::spec::{OnPartition, Spec};
 use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{
     Append, AppendId, Event, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Phase, Seq, Timestamp,
 };
@@ -122,7 +123,7 @@ impl<J: Store> Driver<J> {
     }
 
     async fn submit(&mut self, submission: &Submission) -> Answer {
-        let Submission { job, queue, priority, due_in_ms, resume, keep } = submission;
+        let Submission { job, queue, priority, due_in_ms, resume, keep, labels: needed } = submission;
         let id = jobs::id(*job);
         if !self.jobs.contains(&id) {
             self.jobs.push(id);
@@ -131,6 +132,7 @@ impl<J: Store> Driver<J> {
             priority: *priority,
             not_before: due_in_ms.map(|ms| self.now.plus_ms(ms)),
             resume: resume.map(|talk| jobs::conversation(&format!("thread-{talk}"))),
+            on: labels(*needed),
             on_partition: if *keep { OnPartition::Keep } else { OnPartition::Stop },
             ..jobs::agent(&queue_name(*queue))
         };
@@ -198,7 +200,11 @@ impl<J: Store> Driver<J> {
         let boot = owner.is_multiple_of(2).then(|| BOOT.into());
         let by = Claimant { owner: owner_name(owner), incarnation, host: host_name(owner), boot };
         let ordered = matches!(from, Source::Ready { .. });
-        let mut answer = self.journal.claim(Claim { by, from, at_most, now: self.now }).await;
+        let mut answer = self
+            .journal
+            // The third owner has all labels.
+            .claim(Claim { by, from, labels: labels(owner + 1), at_most, now: self.now })
+            .await;
         for claimed in answer.iter_mut().flatten() {
             self.fences.push((claimed.job, claimed.fence.clone()));
             self.lives.plain(&mut claimed.fence.incarnation);
@@ -364,4 +370,10 @@ fn owner_name(owner: u64) -> OwnerId {
 /// Returns the item at a place, counted round; `None` if there are none.
 fn pick<T>(items: &[T], place: u64) -> Option<&T> {
     items.get(place.checked_rem(items.len() as u64)? as usize)
+}
+
+/// Returns labels, one for each bit.
+fn labels(bits: u64) -> WorkerLabels {
+    let of = |(bit, label): (u32, &str)| (bits & (1 << bit) != 0).then(|| label.to_owned());
+    (0..).zip(["big", "gpu"]).filter_map(of).collect()
 }

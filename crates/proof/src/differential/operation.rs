@@ -168,6 +168,8 @@ pub struct Submission {
     pub resume: Option<u64>,
     /// Whether it stays on its host.
     pub keep: bool,
+    /// Which labels it needs, one bit each.
+    pub labels: u64,
 }
 
 /// The operations of a seed, without end.
@@ -197,6 +199,7 @@ impl Operations {
             due_in_ms: self.maybe(25, 50),
             resume: self.maybe(25, CONVERSATIONS),
             keep: self.random.chance(20),
+            labels: [0, 0, 0, 1, 2, 3][(job % 6) as usize],
         })
     }
 

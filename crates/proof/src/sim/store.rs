@@ -4,6 +4,7 @@
 //! could still take back.
 
 use lastword_core::view::row::Row;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Fence, Incarnation, Job, JobId, Seq};
 use lastword_store::memory::{Ledger, Record};
 use lastword_store::{Claim, Claimed, Error, Source};
@@ -74,7 +75,7 @@ impl World {
 
     fn serve(&mut self, verb: Verb) -> Result<Answer, Error> {
         let now = self.journal_clock();
-        let claim = |by, from| Claim { by, from, at_most: 4, now };
+        let claim = |by, from| Claim { by, from, labels: WorkerLabels::default(), at_most: 4, now };
         let ledger = &self.store.ledger;
         let (answer, records) = match verb {
             Verb::Load { job, after } => (Answer::Loaded(ledger.load(job, after)), Vec::new()),

@@ -37,6 +37,9 @@ fn with_reason(waits: Waits, reason: WaitReason) -> Waits {
         WaitReason::Conversation(row) => {
             Waits { on: WaitsFor::Conversation, by: names(std::slice::from_ref(&row)), ..waits }
         }
+        WaitReason::Worker(labels) => {
+            Waits { on: WaitsFor::Worker, labels: labels.iter().map(str::to_owned).collect(), ..waits }
+        }
         WaitReason::Slots { slots, by } => Waits { by: names(&by), slots: Some(slots), ..waits },
     }
 }

@@ -133,7 +133,7 @@ impl Writer {
         let client = self.pool.get().await?;
         let packed: Vec<&Packed> = batch.iter().map(|waiting| &waiting.packed).collect();
         let known = self.witness.known();
-        let written = bounded(write(&client, &known, &packed)).await?;
+        let written = bounded(write(&client, &known, &packed, None)).await?;
         if let Some(place) = written.place {
             self.witness.note(&known, place);
         }

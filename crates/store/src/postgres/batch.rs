@@ -1,7 +1,7 @@
 //! The one statement that stores appends, many at a time: each is stored or refused by itself, by its version and its fence. And the
 //! query that finds out why one was refused.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 use deadpool_postgres::GenericClient;
 use lastword_core::budget::{Day, SPENT_MAX, Spent, spent_by};
@@ -16,24 +16,50 @@ use uuid::Uuid;
 
 use super::failure::{Failure, Try};
 use super::identity::Known;
+use super::month::{Month, by_month};
 use crate::admit::{Standing, Verdict, admit};
 use crate::claim::leaves_news;
 use crate::waits::WaitChange;
 use crate::{Error, Result};
 
+/// Stores appends whose number the room of a statement bounds, and does the rest that some need.
+macro_rules! statement {
+    ($room:expr $(, $rest:expr)*) => {
+        concat!(
+            include_str!("here.sql"),
+            $room,
+            include_str!("batch.sql")
+            $(, $rest)*,
+            "select job, (select place from here) from stored"
+        )
+    };
+}
+
+/// Room for every append.
+macro_rules! unbounded {
+    () => {
+        ", room as (select 9223372036854775807 as jobs)"
+    };
+}
+
 /// The statement. Benches run it through another client.
-pub const STATEMENT: &str =
-    concat!(include_str!("batch.sql"), "select job, (select place from here) from stored");
+pub const STATEMENT: &str = statement!(unbounded!());
 
 /// The same for a batch that changes which job waits for which, or in which a job spends something. Few do.
-const WITH_REST: &str = concat!(
-    include_str!("batch.sql"),
-    include_str!("waits.sql"),
-    include_str!("spend.sql"),
-    "select job, (select place from here) from stored"
-);
+const WITH_REST: &str = statement!(unbounded!(), include_str!("waits.sql"), include_str!("spend.sql"));
+
+/// The same for claims from a group with a bound: no more than it has slots for.
+const BOUNDED: &str = statement!(include_str!("room.sql"));
+
+/// Waits for other claims from the group.
+const TURN: &str = "select 1 from queues where queue = $1 for update";
 
 const SETTLE: &str = include_str!("settle.sql");
+
+/// Returns the query that finds out why appends of the month of `job` were refused. Tests run it through another client.
+pub fn settle_statement(job: JobId) -> String {
+    Month::of(job.made_at()).bind(SETTLE)
+}
 
 /// An append in the form it is stored in. Encoding is done by the many callers, not by the few writers.
 pub(super) struct Packed {
@@ -73,6 +99,14 @@ fn uuid(incarnation: Incarnation) -> Uuid {
     Uuid::from_u128(incarnation.as_u128())
 }
 
+/// The bound that a batch of claims must keep.
+pub(super) struct Bound {
+    pub(super) group: String,
+    pub(super) slots: u32,
+    /// The stored group, spelled as PostgreSQL does, when the claim began.
+    pub(super) stored: Option<String>,
+}
+
 /// What a batch has stored.
 pub(super) struct Written {
     /// The jobs whose append was stored.
@@ -81,8 +115,14 @@ pub(super) struct Written {
     pub(super) place: Option<i64>,
 }
 
-/// Stores appends, at most one per job, in the journal that was known before the transaction began.
-pub(super) async fn write(client: &impl GenericClient, known: &Known, batch: &[&Packed]) -> Try<Written> {
+/// Stores appends, at most one per job, in the journal that was known before the transaction began. Of claims with a bound it stores the
+/// first ones.
+pub(super) async fn write(
+    client: &impl GenericClient,
+    known: &Known,
+    batch: &[&Packed],
+    bound: Option<&Bound>,
+) -> Try<Written> {
     let fences: Vec<Option<&Fence>> = batch.iter().map(|packed| packed.append.fence.as_ref()).collect();
     macro_rules! column {
         (|$packed:ident| $value:expr) => {
@@ -110,7 +150,7 @@ pub(super) async fn write(client: &impl GenericClient, known: &Known, batch: &[&
                 .collect::<Vec<_>>()
         };
     }
-    let columns: [&(dyn ToSql + Sync); 36] = [
+    let columns: [&(dyn ToSql + Sync); 37] = [
         &column!(|packed| packed.append.job.as_uuid()),
         &column!(|packed| number(packed.append.expected.0)),
         &column!(|packed| number(packed.append.row.version.0)),
@@ -147,9 +187,17 @@ pub(super) async fn write(client: &impl GenericClient, known: &Known, batch: &[&
         &column!(|packed| number(packed.append.row.changed_at.0)),
         &known.identity,
         &known.newest,
+        &column!(|packed| packed.append.row.summary.on.key()),
     ];
     let is_plain = |packed: &&Packed| packed.waits.is_none() && packed.spent.is_empty();
-    let rows = if batch.iter().all(is_plain) {
+    let rows = if let Some(bound) = bound {
+        // Both are sent at once: the group is locked for one round trip, and the second sees what was committed before its turn.
+        let (turn, bounded) = (client.prepare_cached(TURN).await?, client.prepare_cached(BOUNDED).await?);
+        let (group, slots) = (&bound.group, i64::from(bound.slots));
+        let rest: [&(dyn ToSql + Sync); 3] = [group, &slots, &bound.stored];
+        let columns = [&columns[..], &rest[..]].concat();
+        tokio::try_join!(biased; client.query(&turn, &rest[..1]), client.query(&bounded, &columns))?.1
+    } else if batch.iter().all(is_plain) {
         client.query(&client.prepare_cached(STATEMENT).await?, &columns).await?
     } else {
         let (begun, over) = (pairs(batch, |waits| &waits.begun), pairs(batch, |waits| &waits.over));
@@ -206,15 +254,21 @@ pub(super) async fn settle(
     known: &Known,
     refused: &[&Packed],
 ) -> Try<Vec<Result<Verdict>>> {
-    let jobs: Vec<Uuid> = refused.iter().map(|packed| packed.append.job.as_uuid()).collect();
-    let expected: Vec<i64> = refused.iter().map(|packed| number(packed.append.expected.0)).collect();
-    let statement = client.prepare_cached(SETTLE).await?;
-    let rows = client.query(&statement, &[&jobs, &expected]).await?;
     let is_here = |row: &Row| row.get::<_, &str>(7) == known.identity && row.get::<_, i64>(8) >= known.newest;
-    if !rows.first().is_some_and(is_here) {
-        return Err(Failure::Moved);
+    let mut verdicts: BTreeMap<usize, Result<Verdict>> = BTreeMap::new();
+    let placed = refused.iter().enumerate().map(|(place, packed)| (packed.append.job, (place, *packed)));
+    for (month, part) in by_month(placed) {
+        let jobs: Vec<Uuid> = part.iter().map(|(_, packed)| packed.append.job.as_uuid()).collect();
+        let expected: Vec<i64> = part.iter().map(|(_, packed)| number(packed.append.expected.0)).collect();
+        let statement = client.prepare_cached(&month.bind(SETTLE)).await?;
+        let rows = client.query(&statement, &[&jobs, &expected]).await?;
+        if !rows.first().is_some_and(is_here) {
+            return Err(Failure::Moved);
+        }
+        let part = part.iter().zip(&rows);
+        verdicts.extend(part.map(|((place, packed), row)| (*place, verdict(&packed.append, row))));
     }
-    Ok(refused.iter().zip(&rows).map(|(packed, row)| verdict(&packed.append, row)).collect())
+    Ok(verdicts.into_values().collect())
 }
 
 fn verdict(append: &Append, row: &Row) -> Result<Verdict> {

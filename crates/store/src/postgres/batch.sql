@@ -1,32 +1,30 @@
-with here as materialized (
-    select pg_current_xact_id()::text::bigint + m.feed_offset as place, m.instance_first, m.instance_last
-    from meta m join migrations b on b.step = 1
-    -- Nothing is stored in a journal that is not the one that was opened, or that has not come as far.
-    where concat_ws('.', m.instance_first, b.tableoid, b.xmin) = $35::text
-        and pg_snapshot_xmax(pg_current_snapshot())::text::bigint + m.feed_offset > $36::bigint
-), input as materialized (
+, input as materialized (
     select * from unnest(
         $1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::uuid[], $7::bigint[], $8::boolean[],
         $9::text[], $10::text[], $11::smallint[], $12::bigint[], $13::text[], $14::uuid[], $15::bigint[],
         $16::text[], $17::int[], $18::int[], $19::text[], $20::text[], $21::bigint[], $22::bigint[],
-        $23::boolean[], $24::text[], $32::text[], $33::smallint[], $34::bigint[]
-    ) as i (
+        $23::boolean[], $24::text[], $32::text[], $33::smallint[], $34::bigint[], $37::text[]
+    ) with ordinality as i (
         job, expected, version, append, fence_owner, fence_incarnation, fence_epoch, late_only,
         phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch,
         outcome, least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name,
-        section, changed_at
+        section, changed_at, labels, place
     )
+    where place <= (select jobs from room)
 ), born as (
     insert into jobs (
         job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome,
-        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name, section, changed_at
+        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name, section, changed_at,
+        labels
     )
     select
         job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome,
-        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name, section, changed_at
+        least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name, section, changed_at,
+        labels
     from input cross join here where expected = 0 and fence_owner is null
     on conflict (job) do nothing
-    returning job, queue, priority, due, holder_owner, provider, reference
+    returning job, queue, priority, due, labels, holder_owner, provider, reference,
+        (holder_owner is not null)::int as change
 ), moved as (
     update jobs j set
         version = i.version, phase = i.phase, due = i.due, holder_owner = i.holder_owner,
@@ -36,15 +34,17 @@ with here as materialized (
         -- What is written of an ended job changes no state, and it may have been read.
         section = case when j.outcome is null then i.section else j.section end,
         changed_at = case when j.outcome is null then i.changed_at else j.changed_at end
-    from input i, here h
-    where j.job = i.job and i.expected > 0 and j.version = i.expected
+    -- The row as it was before: whether it was held.
+    from input i, here h, jobs o
+    where j.job = i.job and i.expected > 0 and j.version = i.expected and o.job = i.job and o.version = i.expected
         and (j.outcome is null or i.late_only)
         and (i.fence_owner is null or (
             j.holder_owner = i.fence_owner and j.holder_incarnation = i.fence_incarnation
             and j.holder_epoch = i.fence_epoch
             and i.fence_incarnation between h.instance_first and h.instance_last
         ))
-    returning j.job, j.queue, j.priority, j.due, j.holder_owner, j.provider, j.reference
+    returning j.job, j.queue, j.priority, j.due, j.labels, j.holder_owner, j.provider, j.reference,
+        (j.holder_owner is not null)::int - (o.holder_owner is not null)::int
 ), stored as materialized (
     select * from born union all select * from moved
 ), told as (
@@ -55,11 +55,16 @@ with here as materialized (
     -- Not a join, so that it is one look into a hash whatever the planner expects.
     where (e.job in (select job from stored)) is true
 ), waits as (
-    insert into ready (job, queue, priority, due)
-    select job, queue, priority, due from stored where due is not null
+    insert into ready (job, queue, priority, due, labels)
+    select job, queue, priority, due, labels from stored where due is not null
     on conflict (job) do update set due = excluded.due where ready.due <> excluded.due
 ), waits_no_more as (
     delete from ready r using stored s where r.job = s.job and s.due is null
+), slots_changed as (
+    insert into slot_changes (queue, change)
+    select s.queue, s.change
+    from (select queue, sum(change) as change from stored where change <> 0 group by queue) s
+    where s.change <> 0 and exists (select from queues q where q.queue = s.queue)
 ), left_alone as (
     delete from conversations c using stored s
     where c.job = s.job

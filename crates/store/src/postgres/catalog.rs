@@ -12,6 +12,7 @@ use super::connect::{change, query};
 use super::failure::Try;
 use super::identity::with_here;
 use super::list;
+use super::month::Month;
 use super::view::{self, COMPARED_PAGE, Columns, select, select_rows};
 use super::witness::Witness;
 use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, List, Listed, Prunable, Prune, Removal, Result};
@@ -58,7 +59,7 @@ const REMOVE: &str = with_here!(
             and exists (select from here)
         returning job
     ), log as (
-        delete from events where job = $1 and exists (select 1 from gone)
+        delete from events where job = $1 and job >= {from} and job < {to} and exists (select 1 from gone)
     ), keyed as (
         update keys set removed = $2, at = $2 where job = $1 and exists (select 1 from gone)
     )
@@ -151,7 +152,8 @@ async fn find_loose(pool: &Pool, loose: &Loose) -> Try<Vec<Row>> {
 }
 
 async fn remove(pool: &Pool, witness: &Witness, job: JobId, now: Timestamp) -> Try<Removal> {
-    let told = change(pool, witness, REMOVE, &[&job.as_uuid(), &number(now.0)]).await?;
+    let remove = Month::of(job.made_at()).bind(REMOVE);
+    let told = change(pool, witness, &remove, &[&job.as_uuid(), &number(now.0)]).await?;
     Ok(match told.first().map(|row| (row.get(1), row.get(2))) {
         Some((true, _)) => Removal::Gone,
         Some((false, Some(true))) => Removal::Awaited,

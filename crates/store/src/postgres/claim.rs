@@ -8,18 +8,21 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Pool, Transaction};
-use lastword_core::budget::{Budget, Day, Spent};
+use lastword_core::budget::{Budget, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::life::Place;
 use lastword_core::view::row::Row;
-use lastword_core::{AttemptNo, Event, JobId};
+use lastword_core::{AttemptNo, Event, JobId, Timestamp};
 use uuid::Uuid;
 
-use super::batch::{Packed, event, job_id, number, settle, write};
+use super::batch::{Bound, Packed, event, job_id, number, settle, write};
 use super::connect::Value;
 use super::failure::{Failure, Try};
 use super::identity::{Known, with_here};
+use super::month::{Month, by_month};
+use super::options::Clock;
+use super::slots::{count, count_no_more};
 use super::witness::Witness;
 use crate::admit::Verdict;
 use crate::claim::{self, Haul, is_here, may_be_given_in_pause, room, slots};
@@ -28,13 +31,17 @@ use crate::{Claim, Claimed, Error, Group, Result, Source};
 const READY: &str = include_str!("ready.sql");
 const EXPIRED: &str = include_str!("expired.sql");
 
-const FIRST: &str = "select due, job from ready where queue = $1 and priority = $2 order by due, job limit 1";
+const FIRST: &str = "
+    select due, job from ready where queue = $1 and labels = $2 and priority = $3 order by due, job limit 1";
 
-/// The statements of a claim before the one that stores it. Benches run them through another client.
-pub const CLAIM: [&str; 3] = [ALIVE, READY, LOGS];
+/// Returns the statements of a claim before the one that stores it, for jobs of the month of `job`. Benches run them through another client.
+pub fn claim_statements(job: JobId) -> [String; 3] {
+    [ALIVE.to_owned(), READY.to_owned(), Month::of(job.made_at()).bind(LOGS)]
+}
 
-/// Whether this is the journal that was opened, whether this is the present life of the owner, the group, if it is stored, and whether the
-/// instance pauses.
+/// Whether this is the journal that was opened, whether this is the present life of the owner, the group, if it is stored, whether the
+/// instance pauses, what time it is (by the caller's clock, if that was given, or else the server's), and how many jobs of the group
+/// are held, if that is counted.
 const ALIVE: &str = with_here!(
     "$4",
     "$5",
@@ -43,9 +50,13 @@ const ALIVE: &str = with_here!(
         where l.owner = $1 and l.incarnation = $2
             and l.incarnation between m.instance_first and m.instance_last
             and not exists (select from lives n where n.owner = l.owner and n.incarnation > l.incarnation)
-    ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros, m.settling is not null
-    from (values (1)) one left join meta m on true left join groups g on g.name = $3::text
-    left join spent s on s.name = g.name and s.day = $6::bigint"
+    ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros, m.settling is not null, c.now,
+        g::text, q.held + (select coalesce(sum(n.change), 0) from slot_changes n where n.queue = q.queue)::bigint
+    from (select coalesce($6::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) as now) c
+    left join meta m on true
+    left join groups g on g.name = $3::text
+    left join spent s on s.name = g.name and s.day = c.now / 86400000
+    left join queues q on q.queue = $3"
 );
 
 const ALIVE_HERE: &str = "
@@ -65,15 +76,23 @@ const LOGS: &str = "
     select e.job, e.seq, e.at, e.kind, e.version, e.body,
         e.place > pg_current_xact_id()::text::bigint + (select feed_offset from meta) as above
     from unnest($1::uuid[]) as c (job)
-    cross join lateral (select * from events e where e.job = c.job order by e.seq) e";
+    cross join lateral (
+        select * from events e where e.job = c.job and e.job >= {from} and e.job < {to} order by e.seq
+    ) e";
 
 /// Claims, and time, after which a group is read from its beginning again. A job of another process that became visible below the
 /// mark waits that long at most.
 const CLAIMS_PER_RESCAN: u32 = 16;
 const RESCAN: Duration = Duration::from_millis(200);
 
-/// A place in the order of a group.
-type Key = (i16, i64, Uuid);
+/// A place in a line of a group.
+#[derive(Clone, Default, PartialEq)]
+struct Key {
+    labels: String,
+    priority: i16,
+    due: i64,
+    job: Uuid,
+}
 
 /// Where the ready rows of each group probably begin: before it lie only deleted rows, which another process of the server may keep from
 /// being vacuumed for hours. A hint: a row below it is found by the next scan from the beginning.
@@ -92,7 +111,7 @@ impl Marks {
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mark = marks.get_mut(group)?;
         mark.claims_left = mark.claims_left.checked_sub(1)?;
-        (mark.scanned.elapsed() < RESCAN).then_some(mark.key)
+        (mark.scanned.elapsed() < RESCAN).then(|| mark.key.clone())
     }
 
     /// Notes the first row that a scan from the beginning has met, whether it could be claimed or not.
@@ -106,10 +125,11 @@ impl Marks {
         let Some(due) = row.due else { return };
         let mut marks = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mark) = marks.get_mut(&row.group)
-            && row.priority == mark.key.0
-            && (number(due.0), row.job.as_uuid()) < (mark.key.1, mark.key.2)
+            && row.priority == mark.key.priority
+            && row.summary.on.key() == mark.key.labels
+            && (number(due.0), row.job.as_uuid()) < (mark.key.due, mark.key.job)
         {
-            mark.key = (row.priority, number(due.0), row.job.as_uuid());
+            (mark.key.due, mark.key.job) = (number(due.0), row.job.as_uuid());
         }
     }
 }
@@ -123,7 +143,7 @@ pub(super) struct Taken {
 /// Takes jobs. `unsure` holds what an earlier try may have taken before its answer was lost.
 pub(super) async fn claim(
     pool: &Pool,
-    (marks, witness): (&Marks, &Witness),
+    (marks, witness, clock): (&Marks, &Witness, Clock),
     claim: &Claim,
     unsure: &mut Vec<Taken>,
 ) -> Try<Vec<Claimed>> {
@@ -139,8 +159,16 @@ pub(super) async fn claim(
             return Ok(kept);
         }
     }
-    let room = check(&transaction, &known, claim).await?;
-    let mut search = Search { transaction: &transaction, marks, claim, seen: Vec::new() };
+    let Allowed { room, bound, now } = match check(&transaction, &known, clock, claim).await? {
+        Checked::Allowed(allowed) => allowed,
+        Checked::Uncounted(group) => {
+            transaction.rollback().await?;
+            count(&mut client, &group).await?;
+            return Err(Failure::Clash(format!("the held jobs of the group {group} were not counted")));
+        }
+    };
+    let claim = Claim { now, ..claim.clone() };
+    let mut search = Search { transaction: &transaction, marks, claim: &claim, seen: Vec::new() };
     *unsure = search.take(room).await?;
     if unsure.is_empty() {
         // Awaited: until then the candidates are locked, and the next claim would skip them.
@@ -148,7 +176,11 @@ pub(super) async fn claim(
         return Ok(Vec::new());
     }
     let batch: Vec<&Packed> = unsure.iter().map(|taken| &taken.packed).collect();
-    let written = write(&transaction, &known, &batch).await?;
+    let written = write(&transaction, &known, &batch, bound.as_ref()).await?;
+    if let (Some(bound), true) = (&bound, written.jobs.is_empty()) {
+        unsure.clear();
+        return Err(Failure::Clash(format!("the group {} changed during the claim", bound.group)));
+    }
     unsure.retain(|taken| written.jobs.contains(&taken.claimed.job.as_uuid()));
     transaction.commit().await?;
     if let Some(place) = written.place {
@@ -170,50 +202,63 @@ async fn resolve(transaction: &Transaction<'_>, known: &Known, unsure: &mut Vec<
     Ok(happened.map(|(taken, _)| taken.claimed).collect())
 }
 
-/// Counts the held jobs of a group, up to `$2`, and reads the group again.
-const HELD: &str = "
-    select h.held, g.slots, g.paused, g.day_tokens, g.day_money_micros
-    from (
-        select count(*) as held from (
-            select 1 from jobs where queue = $1 and holder_incarnation is not null limit $2
-        ) j
-    ) h
-    left join groups g on g.name = $1";
+/// What a claim may take.
+struct Allowed {
+    /// So many jobs, by what is committed now.
+    room: usize,
+    /// What it must keep when it is stored.
+    bound: Option<Bound>,
+    /// What time it is.
+    now: Timestamp,
+}
 
-/// Refuses an owner whose lease is over; returns how many jobs it may take. The group is read in this transaction.
-async fn check(transaction: &Transaction<'_>, known: &Known, claim: &Claim) -> Try<usize> {
+enum Checked {
+    Allowed(Allowed),
+    /// The group has a bound, and its held jobs must be counted first.
+    Uncounted(String),
+}
+
+/// Refuses an owner whose life is over; returns what it may take. The group is read in this transaction.
+async fn check(transaction: &Transaction<'_>, known: &Known, clock: Clock, claim: &Claim) -> Try<Checked> {
     let (group, unset) = match &claim.from {
         Source::Ready { group, slots } => (Some(group), *slots),
         Source::Expired | Source::Alive { .. } => (None, None),
     };
     let incarnation = Uuid::from_u128(claim.by.incarnation.as_u128());
     let statement = transaction.prepare_cached(ALIVE).await?;
-    let today = number(Day::of(claim.now).0);
+    let now = (clock == Clock::Caller).then(|| number(claim.now.0));
     let values: [Value<'_>; 6] =
-        [&&*claim.by.owner.0, &incarnation, &group, &known.identity, &known.newest, &today];
+        [&&*claim.by.owner.0, &incarnation, &group, &known.identity, &known.newest, &now];
     let row = transaction.query_one(&statement, &values).await?;
     match (row.get(0), row.get(1)) {
         (true, true) => {}
         (true, false) => return Err(Error::Lapsed { owner: claim.by.owner.clone() }.into()),
         (false, _) => return Err(Failure::Moved),
     }
-    let is_settling: bool = row.get(8);
+    let (is_settling, now): (bool, i64) = (row.get(8), row.get(9));
+    let now = Timestamp(now as u64);
     if is_settling && !may_be_given_in_pause(claim) {
-        return Ok(0);
+        return Ok(Checked::Allowed(Allowed { room: 0, bound: None, now }));
     }
     let stored = group.and_then(|name| read_group(name, &row, 2));
     let amount = |at: usize| row.get::<_, Option<i64>>(at).unwrap_or_default();
     let spent = Spent { tokens: amount(6), money_micros: amount(7) };
-    match (group, slots(stored.as_ref(), unset, &spent)) {
-        (Some(group), Some(slots)) if slots > 0 => {
-            let (held, now) = held(transaction, group, slots).await?;
-            if now != stored {
-                return Err(Failure::Clash(format!("the group {group} was changed during the claim")));
-            }
-            Ok(room(claim, Some(slots), held))
+    let stored_text: Option<String> = row.get(10);
+    let held: Option<i64> = row.get(11);
+    let bound = match (group, slots(stored.as_ref(), unset, &spent)) {
+        (Some(group), Some(slots)) => Some(Bound { group: group.clone(), slots, stored: stored_text }),
+        (Some(group), None) if held.is_some() => {
+            count_no_more(transaction, group).await?;
+            None
         }
-        (_, slots) => Ok(room(claim, slots, 0)),
-    }
+        _ => None,
+    };
+    let held = match (&bound, held) {
+        (Some(bound), None) if bound.slots > 0 => return Ok(Checked::Uncounted(bound.group.clone())),
+        (_, held) => held.map_or(0, |held| u32::try_from(held).unwrap_or(u32::MAX)),
+    };
+    let room = room(claim, bound.as_ref().map(|bound| bound.slots), held);
+    Ok(Checked::Allowed(Allowed { room, bound, now }))
 }
 
 /// Reads slots, pause and budget of a group from four columns; `None` if it is not stored.
@@ -223,20 +268,6 @@ pub(super) fn read_group(name: &str, row: &tokio_postgres::Row, at: usize) -> Op
     let amount = |at: usize| row.get::<_, Option<i64>>(at).map(|amount| amount as u64);
     let budget = Budget { tokens: amount(at + 2), money_micros: amount(at + 3) };
     Some(Group { name: name.to_owned(), slots, paused: paused?, budget })
-}
-
-/// Waits for other claims that count, then counts the held jobs of a group, up to `slots`. Until the end of the transaction no other claim
-/// counts them. The group may have changed during the wait, so it is returned as it is now.
-async fn held(transaction: &Transaction<'_>, group: &str, slots: u32) -> Try<(u32, Option<Group>)> {
-    let lock = transaction.prepare_cached("select 1 from queues where queue = $1 for update").await?;
-    if transaction.query_opt(&lock, &[&group]).await?.is_none() {
-        let sql = "insert into queues (queue) values ($1) on conflict (queue) do nothing";
-        transaction.execute(sql, &[&group]).await?;
-        transaction.query_opt(&lock, &[&group]).await?;
-    }
-    let statement = transaction.prepare_cached(HELD).await?;
-    let row = transaction.query_one(&statement, &[&group, &i64::from(slots)]).await?;
-    Ok((row.get::<_, i64>(0) as u32, read_group(group, &row, 1)))
 }
 
 /// A log, or why there is none: see [`Search::logs`].
@@ -292,25 +323,26 @@ impl Search<'_> {
             Source::Alive { trees } => return Ok((self.alive(trees, limit).await?, true)),
         };
         let start = if from_beginning { None } else { self.marks.start(group) };
-        let (priority, due, job) = start.unwrap_or((0, 0, Uuid::nil()));
+        let is_whole = start.is_none();
+        let Key { labels, priority, due, job } = start.unwrap_or_default();
+        let had: Vec<&str> = self.claim.labels.iter().collect();
         let statement = self.transaction.prepare_cached(READY).await?;
         let now = number(self.claim.now.0);
-        let rows = self
-            .transaction
-            .query(&statement, &[&group, &now, &limit, &priority, &due, &job, &self.seen, &i32::from(READER)])
-            .await?;
-        if let (Some(row), None) = (rows.first(), start) {
-            self.mark(group, row.get(1)).await?;
+        let values: [Value<'_>; 10] =
+            [group, &now, &limit, &priority, &due, &job, &self.seen, &i32::from(READER), &had, &labels];
+        let rows = self.transaction.query(&statement, &values).await?;
+        if let (Some(row), true) = (rows.first(), is_whole) {
+            self.mark(group, row.get(3), row.get(1)).await?;
         }
-        Ok((rows.iter().map(|row| (row.get(0), Lease::Live)).collect(), start.is_none()))
+        Ok((rows.iter().map(|row| (row.get(0), Lease::Live)).collect(), is_whole))
     }
 
-    /// Moves the mark to the first row of a priority. Not to the first that could be claimed: a locked row, or one whose
+    /// Moves the mark to the first row of a line. Not to the first that could be claimed: a locked row, or one whose
     /// conversation is taken, may be claimed a moment later.
-    async fn mark(&self, group: &str, priority: i16) -> Try<()> {
+    async fn mark(&self, group: &str, labels: String, priority: i16) -> Try<()> {
         let statement = self.transaction.prepare_cached(FIRST).await?;
-        if let Some(row) = self.transaction.query_opt(&statement, &[&group, &priority]).await? {
-            self.marks.found(group, (priority, row.get(0), row.get(1)));
+        if let Some(row) = self.transaction.query_opt(&statement, &[&group, &labels, &priority]).await? {
+            self.marks.found(group, Key { labels, priority, due: row.get(0), job: row.get(1) });
         }
         Ok(())
     }
@@ -338,17 +370,20 @@ impl Search<'_> {
 
     /// Returns the log of each candidate: `None` for one with an event above this transaction, an error for one that does not read.
     async fn logs(&self, candidates: &[Uuid]) -> Try<HashMap<Uuid, Log>> {
-        let statement = self.transaction.prepare_cached(LOGS).await?;
         let mut logs: HashMap<Uuid, Log> = HashMap::with_capacity(candidates.len());
-        for row in self.transaction.query(&statement, &[&candidates]).await? {
-            let log = logs.entry(row.get(0)).or_insert_with(|| Ok(Some(Vec::new())));
-            match log {
-                Ok(Some(events)) if !row.get::<_, bool>(6) => match event(&row, 1) {
-                    Ok(event) => events.push(event),
-                    Err(error) => *log = Err(error),
-                },
-                Ok(_) => *log = Ok(None),
-                Err(_) => {}
+        let ids = candidates.iter().filter_map(|key| Some((job_id(*key).ok()?, *key)));
+        for (month, candidates) in by_month(ids) {
+            let statement = self.transaction.prepare_cached(&month.bind(LOGS)).await?;
+            for row in self.transaction.query(&statement, &[&candidates]).await? {
+                let log = logs.entry(row.get(0)).or_insert_with(|| Ok(Some(Vec::new())));
+                match log {
+                    Ok(Some(events)) if !row.get::<_, bool>(6) => match event(&row, 1) {
+                        Ok(event) => events.push(event),
+                        Err(error) => *log = Err(error),
+                    },
+                    Ok(_) => *log = Ok(None),
+                    Err(_) => {}
+                }
             }
         }
         Ok(logs)

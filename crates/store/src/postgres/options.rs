@@ -6,6 +6,16 @@ use std::time::Duration;
 /// How long one statement or connection may take. A server that takes longer counts as away.
 pub(super) const ANSWER_MAX: Duration = Duration::from_secs(10);
 
+/// Whose clock tells which jobs are due, and which day it is for a budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// The server's, the one clock that all its callers share: one whose own clock is ahead starts no job early.
+    #[default]
+    Server,
+    /// The caller's: [`Claim::now`](crate::Claim::now). For tests, which invent their times.
+    Caller,
+}
+
 /// How a journal uses its server.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -19,6 +29,8 @@ pub struct Options {
     pub wake: bool,
     /// How long a call is tried before the server counts as unavailable.
     pub patience: Duration,
+    /// Whose clock claims go by.
+    pub clock: Clock,
     /// A folder outside the database, in which a file remembers how far the journal has come. It belongs to one process at a time.
     pub remember: Option<PathBuf>,
     /// Raises the longest lease that the journal gives to this. After a loss nothing is given out for that long.
@@ -37,6 +49,7 @@ impl Default for Options {
             wake: true,
             // Longer than PostgreSQL takes to recover from a crash, shorter than the patience of a person.
             patience: Duration::from_secs(15),
+            clock: Clock::Server,
             remember: None,
             lease_max_ms: None,
             may_lose: false,

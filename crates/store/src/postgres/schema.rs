@@ -1,13 +1,13 @@
 //! The tables: created and migrated when a journal is opened, and one partition of events per month.
 
-use lastword_core::{JobId, Timestamp};
+use lastword_core::Timestamp;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, Config, SimpleQueryMessage};
-use uuid::Uuid;
 
 use super::connect::connect;
 use super::failure::{Failure, POOLER, Try};
 use super::instance;
+use super::month::Month;
 use super::options::Options;
 use super::waits;
 use super::witness::Witness;
@@ -23,6 +23,7 @@ const STEPS: &[&str] = &[
     include_str!("budgets.sql"),
     include_str!("lives.sql"),
     include_str!("instances.sql"),
+    include_str!("claims.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.
@@ -162,14 +163,13 @@ async fn migrate(client: &mut Client) -> Try<()> {
 
 /// Creates the missing partitions of this month and the next ones.
 pub(super) async fn months(client: &Client, now: Timestamp) -> Try<()> {
-    let (mut year, mut month) = civil(now);
+    let mut month = Month::of(now);
     for _ in 0..=MONTHS_AHEAD {
-        let next = if month == 12 { (year + 1, 1) } else { (year, month + 1) };
-        let name = format!("events_{year:04}_{month:02}");
+        let name = month.partition();
         let there = client.query_one("select to_regclass($1) is not null", &[&name]).await?;
         if !there.get::<_, bool>(0) {
             // A statement cannot bind names and bounds of a table; both are numbers made here.
-            let (from, to) = (least_id(begin(year, month)), least_id(begin(next.0, next.1)));
+            let (from, to) = month.bounds();
             let sql = format!(
                 "set lock_timeout = '2s'; \
                  create table {name} partition of events for values from ('{from}') to ('{to}'); \
@@ -191,65 +191,7 @@ pub(super) async fn months(client: &Client, now: Timestamp) -> Try<()> {
                 }
             }
         }
-        (year, month) = next;
+        month = month.next();
     }
     Ok(())
-}
-
-/// Returns the least id that a moment can have.
-fn least_id(at: Timestamp) -> Uuid {
-    let mut bytes = *JobId::new(0, at, [0; 10]).as_uuid().as_bytes();
-    bytes[6..].fill(0);
-    Uuid::from_bytes(bytes)
-}
-
-/// Returns the year and month of a moment, in UTC. Days are counted from the first of March, so that leap days come last.
-fn civil(at: Timestamp) -> (i64, i64) {
-    let days = (at.0 / 86_400_000) as i64 + 719_468;
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let (year, month) = (era * 400 + year_of_era, if month < 10 { month + 3 } else { month - 9 });
-    (if month <= 2 { year + 1 } else { year }, month)
-}
-
-/// Returns the first moment of a month, in UTC.
-fn begin(year: i64, month: i64) -> Timestamp {
-    let shifted = if month <= 2 { year - 1 } else { year };
-    let (era, year_of_era) = (shifted / 400, shifted % 400);
-    let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5;
-    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-    Timestamp(((era * 146_097 + day_of_era - 719_468) * 86_400_000) as u64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn months_begin_where_they_should() {
-        for (year, month, ms) in [
-            (1970, 1, 0),
-            (1970, 2, 2_678_400_000),
-            (2000, 3, 951_868_800_000),
-            (2024, 2, 1_706_745_600_000),
-            (2026, 11, 1_793_491_200_000),
-        ] {
-            assert_eq!(begin(year, month), Timestamp(ms), "{year}-{month}");
-            assert_eq!(civil(Timestamp(ms)), (year, month));
-            if ms > 0 {
-                let before = if month == 1 { (year - 1, 12) } else { (year, month - 1) };
-                assert_eq!(civil(Timestamp(ms - 1)), before);
-            }
-        }
-    }
-
-    #[test]
-    fn a_month_holds_the_ids_made_in_it() {
-        let first = JobId::new(0, begin(2026, 11), [0; 10]).as_uuid();
-        let last = JobId::new(1023, Timestamp(begin(2026, 12).0 - 1), [0xff; 10]).as_uuid();
-        let (from, to) = (least_id(begin(2026, 11)), least_id(begin(2026, 12)));
-        assert!(from <= first && last < to);
-    }
 }

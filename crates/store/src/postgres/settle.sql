@@ -7,5 +7,5 @@ from unnest($1::uuid[], $2::bigint[]) with ordinality as i (job, expected, place
 cross join meta m
 join migrations b on b.step = 1
 left join jobs j on j.job = i.job
-left join events e on e.job = i.job and e.seq = i.expected + 1
+left join events e on e.job = i.job and e.job >= {from} and e.job < {to} and e.seq = i.expected + 1
 order by i.place

@@ -276,18 +276,20 @@ fn move_listed(connection: &Connection, found: Option<&Found>, row: &Row) -> Res
     }
 }
 
-/// Puts the job into the ready table, or takes it out. Group and priority of a job never change.
+/// Puts the job into the ready table, or takes it out. Group, priority and labels of a job never change.
 fn move_ready(connection: &Connection, before: Option<Timestamp>, row: &Row) -> Result<()> {
-    const DELETE: &str = "delete from ready where queue = ?1 and rank = ?2 and due = ?3 and job = ?4";
-    const INSERT: &str = "insert into ready (queue, rank, due, job) values (?1, ?2, ?3, ?4)";
+    const DELETE: &str =
+        "delete from ready where queue = ?1 and labels = ?5 and rank = ?2 and due = ?3 and job = ?4";
+    const INSERT: &str = "insert into ready (queue, labels, rank, due, job) values (?1, ?5, ?2, ?3, ?4)";
     if before == row.due {
         return Ok(());
     }
+    let labels = row.summary.on.key();
     for (sql, due) in [(DELETE, before), (INSERT, row.due)] {
         let Some(due) = due else { continue };
         let mut statement = connection.prepare_cached(sql).map_err(failed)?;
         statement
-            .execute(params![row.group, rank(row.priority), moment(due), key(row.job)])
+            .execute(params![row.group, rank(row.priority), moment(due), key(row.job), labels])
             .map_err(failed)?;
     }
     Ok(())

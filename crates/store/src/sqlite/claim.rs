@@ -5,6 +5,7 @@ use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::life::Place;
 use lastword_core::spec::Conversation;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{AttemptNo, Incarnation, JobId, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -68,26 +69,60 @@ fn held(connection: &Connection, group: &str) -> Result<u32> {
     select.query_row([group], |row| row.get(0)).map_err(failed)
 }
 
-/// A place in the ready table.
-type Key = (i64, i64, [u8; 16]);
+/// A line of ready jobs that have one priority and need the same labels, by its first job.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Line {
+    rank: i64,
+    first: Key,
+    labels: String,
+}
+
+/// A place in a line: when the job is due, and its key.
+type Key = (i64, [u8; 16]);
+
+/// Returns the lines of a group that the owner may take from, in the order of their first jobs.
+fn lines(connection: &Connection, claim: &Claim, group: &str) -> Result<Vec<Line>> {
+    const NEXT: &str = "select labels, rank, due, job from ready \
+         where queue = ?1 and (labels, rank) > (?2, ?3) order by labels, rank, due, job limit 1";
+    let mut next = connection.prepare_cached(NEXT).map_err(failed)?;
+    let mut lines = Vec::new();
+    // Sorts before every line.
+    let mut after = (String::new(), i64::MIN);
+    loop {
+        let found = next.query_row(params![group, after.0, after.1], |row| {
+            Ok(Line { labels: row.get(0)?, rank: row.get(1)?, first: (row.get(2)?, row.get(3)?) })
+        });
+        let Some(line) = found.optional().map_err(failed)? else { break };
+        let fits = WorkerLabels::from_key(&line.labels).are_among(&claim.labels);
+        after = (line.labels.clone(), if fits { line.rank } else { i64::MAX });
+        if fits && line.first.0 <= moment(claim.now) {
+            lines.push(line);
+        }
+    }
+    lines.sort();
+    Ok(lines)
+}
 
 fn take_ready(connection: &Connection, claim: &Claim, group: &str, room: usize) -> Result<Vec<Claimed>> {
-    const SELECT: &str = "select rank, due, job from ready \
-         where queue = ?1 and (rank, due, job) > (?2, ?3, ?4) and due <= ?5 \
-         order by rank, due, job limit ?6";
+    const SELECT: &str = "select due, job from ready \
+         where queue = ?1 and labels = ?2 and rank = ?3 and (due, job) > (?4, ?5) and due <= ?6 \
+         order by due, job limit ?7";
     let mut haul = Haul::new();
-    // Sorts before every place.
-    let mut after: Key = (i64::MIN, i64::MIN, [0; 16]);
-    while haul.taken.len() < room {
-        let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-        let limit = PAGE.min(room - haul.taken.len());
-        let values = params![group, after.0, after.1, after.2, moment(claim.now), limit];
-        let page = select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
-        let page: Vec<Key> = page.and_then(Iterator::collect).map_err(failed)?;
-        let Some(last) = page.last() else { break };
-        after = *last;
-        for (_, _, job) in page {
-            take_one(connection, &mut haul, job_id(job)?, claim, Lease::Live)?;
+    let lines = if room > 0 { lines(connection, claim, group)? } else { Vec::new() };
+    for line in lines {
+        // Sorts before every place.
+        let mut after: Key = (i64::MIN, [0; 16]);
+        while haul.taken.len() < room {
+            let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+            let limit = PAGE.min(room - haul.taken.len());
+            let values = params![group, line.labels, line.rank, after.0, after.1, moment(claim.now), limit];
+            let page = select.query_map(values, |row| Ok((row.get(0)?, row.get(1)?)));
+            let page: Vec<Key> = page.and_then(Iterator::collect).map_err(failed)?;
+            let Some(last) = page.last() else { break };
+            after = *last;
+            for (_, job) in page {
+                take_one(connection, &mut haul, job_id(job)?, claim, Lease::Live)?;
+            }
         }
     }
     haul.end()

@@ -40,6 +40,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_lists.sql"),
     include_str!("migrations/0006_budgets.sql"),
     include_str!("migrations/0007_lives.sql"),
+    include_str!("migrations/0008_labels.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

@@ -14,6 +14,7 @@ use lastword_core::limits::{Limit, Limits};
 use lastword_core::outcome::Outcome;
 use lastword_core::spec::{Dependency, Needs, Spec};
 use lastword_core::view::row::Section;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{
     Append, AppendId, AttemptNo, Fact, Fence, HostId, Incarnation, Job, JobId, OwnerId, Seq, Timestamp,
 };
@@ -86,7 +87,7 @@ async fn register(journal: &Sqlite) -> Incarnation {
 
 async fn claim(journal: &Sqlite, incarnation: Incarnation, from: Source) -> Result<Vec<Claimed>, Error> {
     let by = Claimant { owner: OwnerId("ann".into()), incarnation, host: HostId("here".into()), boot: None };
-    journal.claim(Claim { by, from, at_most: 10, now: NOW }).await
+    journal.claim(Claim { by, from, labels: WorkerLabels::default(), at_most: 10, now: NOW }).await
 }
 
 fn ready() -> Source {
@@ -154,7 +155,7 @@ async fn c43_a_newer_schema_and_a_foreign_database_are_errors() {
     drop(open(&newer));
     behind(&newer).execute("insert into migrations (version) values (99)", []).expect("it is ours");
     let error = Sqlite::open(newer.path()).expect_err("it cannot be read");
-    assert_eq!(error, Error::Newer { found: 99, known: 6 });
+    assert_eq!(error, Error::Newer { found: 99, known: 7 });
 
     let foreign = folder();
     behind(&foreign).execute("create table recipes (name text)", []).expect("a database of another program");
@@ -197,7 +198,8 @@ async fn what_is_appended_is_taken_by_the_claim_that_comes_with_it() {
     assert!(hints.next().await);
     let by = Claimant { owner: OwnerId("ann".into()), incarnation, host: HostId("here".into()), boot: None };
     let both = |n, append: Append| {
-        let claim = Claim { by: by.clone(), from: ready(), at_most: n, now: NOW };
+        let claim =
+            Claim { by: by.clone(), from: ready(), labels: WorkerLabels::default(), at_most: n, now: NOW };
         journal.append_and_claim(append, claim)
     };
     let (stored, taken) = both(1, submission(id(1)).0).await;

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, AppendId, Fence, HostId, Job, JobId, OwnerId};
 use lastword_store::{Claim, Claimed, Journal, Renew, Source};
 use tokio::task::JoinSet;
@@ -61,7 +62,9 @@ pub(super) async fn take(
 ) -> Outcome<Vec<Claimed>> {
     let from = Source::Ready { group: queue.to_owned(), slots: None };
     let now = jobs::NOW.plus_ms(1 << 40);
-    let claimed = journal.claim(Claim { by: by.clone(), from, at_most: count as u32, now }).await?;
+    let claimed = journal
+        .claim(Claim { by: by.clone(), from, labels: WorkerLabels::default(), at_most: count as u32, now })
+        .await?;
     if claimed.len() == count {
         return Ok(claimed);
     }

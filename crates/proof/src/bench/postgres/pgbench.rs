@@ -6,7 +6,7 @@ use std::fs;
 use std::process::Command;
 
 use lastword_core::{Fact, Job};
-use lastword_store::postgres::{CLAIM, IDENTITY, STATEMENT};
+use lastword_store::postgres::{IDENTITY, STATEMENT, claim_statements};
 use uuid::Uuid;
 
 use super::load::{self, Running};
@@ -131,6 +131,7 @@ impl Batch<'_> {
             fill(":at::bigint"),
             ":identity".to_owned(),
             "0".to_owned(),
+            text(Some("")),
         ];
         let mut sql = STATEMENT.to_owned();
         for (place, column) in columns.iter().enumerate().rev() {
@@ -263,7 +264,7 @@ pub(super) async fn lives(
     let intend = batch("2", true, true, false, "launching", None, &["launch_intended"]);
     let launch = batch("3", true, true, false, "running", None, &["launched"]);
     let end = batch("4", true, false, false, "ended", Some("\"completed\""), &["attempt_ended", "last_word"]);
-    let [alive, ready, logs] = CLAIM;
+    let [alive, ready, logs] = claim_statements(load::fresh_id());
     let alive = alive.replace("$1", ":owner").replace("$2", ":life::uuid").replace("$3", ":queue");
     let alive = alive.replace("$4", ":identity").replace("$5", "0").replace("$6", "0");
     let given = [
@@ -275,8 +276,11 @@ pub(super) async fn lives(
         "'00000000-0000-0000-0000-000000000000'",
         "'{}'",
         "1",
+        "'{}'",
+        "''",
     ];
-    let ready = given.iter().enumerate().fold(ready.to_owned(), |sql, (place, value)| {
+    // From the last on: `$1` is the beginning of `$10`.
+    let ready = given.iter().enumerate().rev().fold(ready, |sql, (place, value)| {
         sql.replace(&format!("${}", place + 1), &value.replace("SIZE", &size.to_string()))
     });
     let logs = logs.replace("$1", ":jobs");

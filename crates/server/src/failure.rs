@@ -242,6 +242,7 @@ mod tests {
             Corrupt("torn".to_owned()),
             Newer { found: 4, known: 3 },
             LeaseTooLong { owner: owner(), lease_ms: 2, max_ms: 1 },
+            Taken { owner: owner() },
         ];
         let number = |error: &store::Error| match error {
             Conflict { .. } => (0, Code::Conflict),
@@ -251,8 +252,9 @@ mod tests {
             Corrupt(_) => (4, Code::Corrupt),
             Newer { .. } => (5, Code::Unavailable),
             LeaseTooLong { .. } => (6, Code::Unavailable),
+            Taken { .. } => (7, Code::Unavailable),
         };
-        walk(samples, number, 7);
+        walk(samples, number, 8);
     }
 
     #[test]

@@ -155,7 +155,7 @@ async fn c43_a_newer_schema_and_a_foreign_database_are_errors() {
     drop(open(&newer));
     behind(&newer).execute("insert into migrations (version) values (99)", []).expect("it is ours");
     let error = Sqlite::open(newer.path()).expect_err("it cannot be read");
-    assert_eq!(error, Error::Newer { found: 99, known: 7 });
+    assert_eq!(error, Error::Newer { found: 99, known: 8 });
 
     let foreign = folder();
     behind(&foreign).execute("create table recipes (name text)", []).expect("a database of another program");
@@ -444,7 +444,13 @@ async fn a_journal_of_an_older_build_goes_on() {
         drop index jobs_listed; alter table jobs drop column name; alter table jobs drop column seen_at; \
         alter table jobs drop column section; alter table jobs drop column changed_at; \
         update jobs set summary = json_remove(summary, '$.cwd', '$.parent'); \
-        drop table keys; drop table groups; drop table spent; drop table dependencies; delete from migrations where version > 1";
+        drop table keys; drop table groups; drop table spent; drop table dependencies; drop table lives; \
+        create table owners (owner text not null primary key, incarnation blob not null, until integer not null) strict; \
+        alter table ready rename to later; \
+        create table ready (queue text not null, rank integer not null, due integer not null, job blob not null, \
+            primary key (queue, rank, due, job)) strict, without rowid; \
+        insert into ready select queue, rank, due, job from later; drop table later; \
+        delete from migrations where version > 1";
     behind(&folder).execute_batch(before).expect("it is as it was");
     let journal = open(&folder);
     let found = journal.find(job.id.short().parse().expect("it is a reference")).await.expect("it is found");
@@ -456,6 +462,8 @@ async fn a_journal_of_an_older_build_goes_on() {
     assert_eq!(journal.groups().await, Ok(Vec::new()));
     assert_eq!(journal.dependents(id(1)).await, Ok(vec![id(2)]));
     assert_eq!(journal.dependents(id(3)).await, Ok(vec![id(4)]));
+    let taken = claim(&journal, register(&journal).await, ready()).await.expect("the owner is alive");
+    assert_eq!(taken.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [job.id]);
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{HostId, JobId, OwnerId, Seq, Timestamp};
 use lastword_proof::jobs;
 use lastword_proof::pg::{self, Shared};
-use lastword_store::postgres::{Postgres, load_statement, settle_statement};
+use lastword_store::postgres::{Options, Postgres, load_statement, settle_statement};
 use lastword_store::{Claim, Journal, Renew, Source};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
@@ -81,7 +81,9 @@ struct Locked {
 async fn locked(months: u64) -> Locked {
     let server = Shared::join().expect("PostgreSQL starts");
     let url = server.database().await;
-    let journal = Postgres::open(&url, pg::options()).await.expect("an empty database becomes a journal");
+    // One connection reads, so that the second claim finds the plans of the first.
+    let options = Options { readers: 1, wake: false, ..pg::options() };
+    let journal = Postgres::open(&url, options).await.expect("an empty database becomes a journal");
     for month in 0..months {
         let at = Timestamp(jobs::NOW.0 - month * 30 * 86_400_000);
         journal.prepare_months(at).await.expect("months are made");

@@ -444,10 +444,12 @@ async fn a_journal_of_an_older_build_goes_on() {
         drop index jobs_listed; alter table jobs drop column name; alter table jobs drop column seen_at; \
         alter table jobs drop column section; alter table jobs drop column changed_at; \
         update jobs set summary = json_remove(summary, '$.cwd', '$.parent'); \
-        drop table keys; drop table groups; drop table spent; drop table dependencies; \
-        drop table lives; create table owners (owner text not null primary key, incarnation blob not null, until integer not null); \
-        drop table ready; create table ready (queue text not null, rank integer not null, due integer not null, job blob not null, \
+        drop table keys; drop table groups; drop table spent; drop table dependencies; drop table lives; \
+        create table owners (owner text not null primary key, incarnation blob not null, until integer not null) strict; \
+        alter table ready rename to later; \
+        create table ready (queue text not null, rank integer not null, due integer not null, job blob not null, \
             primary key (queue, rank, due, job)) strict, without rowid; \
+        insert into ready select queue, rank, due, job from later; drop table later; \
         delete from migrations where version > 1";
     behind(&folder).execute_batch(before).expect("it is as it was");
     let journal = open(&folder);
@@ -460,6 +462,8 @@ async fn a_journal_of_an_older_build_goes_on() {
     assert_eq!(journal.groups().await, Ok(Vec::new()));
     assert_eq!(journal.dependents(id(1)).await, Ok(vec![id(2)]));
     assert_eq!(journal.dependents(id(3)).await, Ok(vec![id(4)]));
+    let taken = claim(&journal, register(&journal).await, ready()).await.expect("the owner is alive");
+    assert_eq!(taken.iter().map(|claimed| claimed.job).collect::<Vec<_>>(), [job.id]);
 }
 
 #[tokio::test]

@@ -119,6 +119,7 @@ impl From<store::Error> for Failure {
                 Problem::new(Code::Unavailable, detail).into()
             }
             store::Error::Corrupt(_) => Problem::new(Code::Corrupt, detail).into(),
+            store::Error::Refused(_) => Problem::new(Code::Forbidden, detail).into(),
         }
     }
 }
@@ -239,6 +240,7 @@ mod tests {
             Unavailable("away".to_owned()),
             Corrupt("torn".to_owned()),
             Newer { found: 4, known: 3 },
+            Refused("not yours".to_owned()),
         ];
         let number = |error: &store::Error| match error {
             Conflict { .. } => (0, Code::Conflict),
@@ -247,8 +249,9 @@ mod tests {
             Unavailable(_) => (3, Code::Unavailable),
             Corrupt(_) => (4, Code::Corrupt),
             Newer { .. } => (5, Code::Unavailable),
+            Refused(_) => (6, Code::Forbidden),
         };
-        walk(samples, number, 6);
+        walk(samples, number, 7);
     }
 
     #[test]

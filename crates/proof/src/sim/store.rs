@@ -60,7 +60,7 @@ impl World {
             Err(Error::Fenced { .. }) => Answer::Fenced,
             Err(Error::Lapsed { .. }) => Answer::Lapsed,
             Err(Error::Unavailable(_)) => Answer::Unavailable,
-            Err(error @ (Error::Corrupt(_) | Error::Newer { .. })) => {
+            Err(error @ (Error::Corrupt(_) | Error::Newer { .. } | Error::Refused(_))) => {
                 return self.fail("journal corrupt", || error.to_string());
             }
         };

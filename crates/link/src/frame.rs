@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::timeout;
 
-/// Bytes of a message, at most.
-pub(crate) const MESSAGE_MAX: usize = 16 << 20;
+/// Bytes of a message, at most. The API takes a request of one MiB; as JSON in JSON it is at most four times as long.
+pub(crate) const MESSAGE_MAX: usize = 8 << 20;
 
 /// Bytes of the first message of a connection, at most: its author is not known yet.
 pub(crate) const HELLO_MAX: usize = 4 << 10;

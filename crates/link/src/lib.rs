@@ -9,8 +9,8 @@
 //! - `policy.rs`: what a principal may do.
 //! - `client.rs`, `server.rs`: the two sides.
 //!
-//! Tests: `tests/` for connections and rights; the verbs in `crates/proof`, whose conformance suite and differential run have a journal
-//! behind a link as a backend.
+//! Tests: `tests/` for connections, hostile peers and rights; the verbs in `crates/proof`, whose conformance suite and differential run
+//! have journals behind a link as backends.
 
 mod carried;
 mod client;
@@ -18,6 +18,8 @@ mod frame;
 mod outbox;
 mod policy;
 mod server;
+#[cfg(test)]
+mod tests;
 mod timing;
 mod tls;
 mod wire;
@@ -33,6 +35,3 @@ const UNDER_WAY_MAX: usize = 64;
 
 /// The same of renewals, which have their own places.
 const URGENT_UNDER_WAY_MAX: usize = 8;
-
-/// This build, as the other side is told.
-const BUILD: &str = env!("CARGO_PKG_VERSION");

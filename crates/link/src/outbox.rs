@@ -97,3 +97,46 @@ async fn in_time<T>(timing: &Timing, writing: impl Future<Output = io::Result<T>
     let slow = || io::Error::new(io::ErrorKind::TimedOut, "the peer does not read what it asked for");
     timeout(timing.write, writing).await.map_err(|_| slow())?
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::duplex;
+
+    use super::*;
+    use crate::frame::{Inbox, MESSAGE_MAX};
+
+    /// The reader takes a few bytes at a time, so that most of the long messages is not written when the urgent one comes.
+    #[tokio::test]
+    async fn an_urgent_message_overtakes_what_is_being_written() {
+        let (near, far) = duplex(1_000);
+        let (outbox, mut lanes) = outbox::<Message>();
+        for stream in 1..4 {
+            outbox
+                .put(Lane::Ordinary, Message { kind: Kind::Request, stream, body: vec![0; MESSAGE_MAX / 2] });
+        }
+        let timing = Timing { beat: Duration::from_secs(60), ..Timing::default() };
+        let writing = tokio::spawn(async move { lanes.write(near, &timing, Some).await });
+        let mut inbox = Inbox::new(far, MESSAGE_MAX, Duration::from_secs(60));
+        assert_eq!(inbox.next().await.unwrap().kind, Kind::Beat);
+        outbox.put(Lane::Urgent, Message::bare(Kind::Urgent));
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            order.push(inbox.next().await.unwrap().stream);
+        }
+        assert_eq!(order, [0, 1, 2, 3]);
+        drop(outbox);
+        writing.await.unwrap().unwrap();
+    }
+
+    #[tokio::test]
+    async fn a_peer_that_does_not_read_is_given_up() {
+        let (near, _far) = duplex(1_000);
+        let (outbox, mut lanes) = outbox::<Message>();
+        outbox.put(Lane::Ordinary, Message { kind: Kind::Answer, stream: 1, body: vec![0; 9_999] });
+        let timing = Timing { write: Duration::from_millis(50), ..Timing::default() };
+        let error = lanes.write(near, &timing, Some).await.unwrap_err();
+        assert_eq!(error.to_string(), "the peer does not read what it asked for");
+    }
+}

@@ -83,8 +83,12 @@ impl Identity {
     /// Makes a new one.
     pub fn make() -> io::Result<Identity> {
         let made = rcgen::generate_simple_self_signed([NAME.to_owned()]).map_err(io::Error::other)?;
-        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-        Ok(Identity { certificate: made.cert.der().clone(), key: key.into() })
+        Ok(Identity::of_parts(made.cert.der().clone(), made.signing_key.serialize_der()))
+    }
+
+    /// Returns that of a certificate and its key in PKCS #8.
+    pub(crate) fn of_parts(certificate: CertificateDer<'static>, key: Vec<u8>) -> Identity {
+        Identity { certificate, key: PrivatePkcs8KeyDer::from(key).into() }
     }
 
     /// Reads the one in a folder, or makes it at the first start. The key is readable for its owner alone.
@@ -92,7 +96,7 @@ impl Identity {
         match std::fs::read(folder.join(CERTIFICATE)) {
             Ok(certificate) => {
                 let key = std::fs::read(folder.join(KEY))?;
-                Ok(Identity { certificate: certificate.into(), key: PrivatePkcs8KeyDer::from(key).into() })
+                Ok(Identity::of_parts(certificate.into(), key))
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let made = Identity::make()?;

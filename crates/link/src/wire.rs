@@ -26,7 +26,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::carried::{self, Carried, as_defined, as_they_are};
 
-/// The protocol as TLS negotiates it.
+/// The protocol and its version, as TLS negotiates them.
 pub(crate) const PROTOCOL: &[u8] = b"lastword-link/1";
 
 /// The first message of a client.
@@ -34,8 +34,6 @@ pub(crate) const PROTOCOL: &[u8] = b"lastword-link/1";
 pub(crate) struct Hello {
     /// Proves which principal it is.
     pub(crate) token: String,
-    /// Its build.
-    pub(crate) build: String,
 }
 
 /// The answer of a server that lets it in.
@@ -43,8 +41,6 @@ pub(crate) struct Hello {
 pub(crate) struct Welcome {
     /// Names the journal behind the server. It stays the same over failovers, and every server of a fleet says the same.
     pub(crate) journal: String,
-    /// The build of the server.
-    pub(crate) build: String,
 }
 
 /// A verb, as a client calls it.
@@ -144,18 +140,21 @@ as_they_are!(JobId, Seq, Timestamp, Incarnation, Counts, Log, Taken);
 struct EventForm {
     seq: Seq,
     at: Timestamp,
-    #[serde(flatten)]
-    fact: Stored,
+    kind: String,
+    version: u16,
+    body: String,
 }
 
 impl Carried for Event {
     fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        EventForm { seq: self.seq, at: self.at, fact: self.fact.encode() }.serialize(to)
+        let Stored { kind, version, body } = self.fact.encode();
+        EventForm { seq: self.seq, at: self.at, kind, version, body }.serialize(to)
     }
 
     fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Event, D::Error> {
-        let EventForm { seq, at, fact } = EventForm::deserialize(from)?;
-        Ok(Event { seq, at, fact: Fact::decode(fact).map_err(D::Error::custom)? })
+        let EventForm { seq, at, kind, version, body } = EventForm::deserialize(from)?;
+        let fact = Fact::decode(Stored { kind, version, body }).map_err(D::Error::custom)?;
+        Ok(Event { seq, at, fact })
     }
 }
 

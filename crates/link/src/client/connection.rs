@@ -13,7 +13,6 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::{Call, Remote, Shared, State};
-use crate::BUILD;
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
 use crate::outbox::{Lane, Lanes};
 use crate::wire::{Hello, Welcome};
@@ -86,7 +85,7 @@ async fn connect(
     let stream = TcpStream::connect(server).await?;
     stream.set_nodelay(true)?;
     let (reader, mut writer) = tokio::io::split(tls.connect(name, stream).await?);
-    let hello = Hello { token: remote.token.clone(), build: BUILD.to_owned() };
+    let hello = Hello { token: remote.token.clone() };
     let body = serde_json::to_vec(&hello).map_err(io::Error::other)?;
     Message { kind: Kind::Hello, stream: 0, body }.write(&mut writer).await?;
     let mut inbox = Inbox::new(reader, HELLO_MAX, remote.timing.silence);

@@ -1,7 +1,7 @@
 //! Answers requests of one principal from the store, after what the principal may do was checked.
 
 use lastword_core::{Append, Event, JobId, Seq, Timestamp};
-use lastword_store::{Claim, Claimed, Cursor, Error, Feed, Renew, Renewed, Result, Store};
+use lastword_store::{Claim, Claimed, Cursor, Error, Renew, Renewed, Result, Store};
 
 use super::worker::Worker;
 use crate::carried::{Carried, Out};
@@ -14,7 +14,7 @@ use crate::wire::{
 };
 
 /// Bytes of events in an answer that would be too long with all of them.
-const ROOM: usize = 8 << 20;
+const ROOM: usize = MESSAGE_MAX / 2;
 
 /// Answers the requests of one connection.
 pub(super) struct Desk<S> {
@@ -133,14 +133,15 @@ impl<S: Store> Desk<S> {
         Ok(held)
     }
 
-    /// Reads as much of the feed as fits.
-    async fn read(&self, after: Option<Cursor>, mut limit: u32) -> Vec<u8> {
-        loop {
-            let feed: Result<Feed> = self.store.read(after.clone(), limit).await;
-            match try_encode(&feed) {
-                Err(_) if limit > 1 => limit /= 2,
-                encoded => return or_refusal(encoded),
+    /// Reads as much of the feed as fits. A place in it is the store's, so a shorter part is read again.
+    async fn read(&self, after: Option<Cursor>, limit: u32) -> Vec<u8> {
+        let feed = self.store.read(after.clone(), limit).await;
+        match (try_encode(&feed), feed) {
+            (Err(_), Ok(feed)) => {
+                let fitting = fitting(feed.events.iter().map(|(_, event)| event), &mut { ROOM }).max(1);
+                encode(&self.store.read(after, fitting as u32).await)
             }
+            (encoded, _) => or_refusal(encoded),
         }
     }
 }
@@ -199,12 +200,12 @@ fn shorten_taken(taken: &mut Vec<Taken>) {
 }
 
 /// Returns how many events fit, and takes their room. JSON in JSON is at most twice as long.
-fn fitting(events: &[Event], room: &mut usize) -> usize {
+fn fitting<'a>(events: impl IntoIterator<Item = &'a Event>, room: &mut usize) -> usize {
     let fits = |event: &&Event| {
         let length = 2 * event.fact.encode().body.len() + 200;
         let fits = length <= *room;
         *room = room.saturating_sub(length);
         fits
     };
-    events.iter().take_while(fits).count()
+    events.into_iter().take_while(fits).count()
 }

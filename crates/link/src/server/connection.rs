@@ -17,7 +17,7 @@ use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
 use crate::outbox::{Lane, Outbox, outbox};
 use crate::policy::{Gate, Principal};
 use crate::wire::{Hello, Request, Welcome};
-use crate::{BUILD, UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
+use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
 
 /// Between two hints. The first after a pause is sent at once; many commits are one hint.
 const HINT_PAUSE: Duration = Duration::from_millis(20);
@@ -62,7 +62,7 @@ async fn greet<S: Store, G: Gate>(
         Message { kind: Kind::Refusal, stream: 0, body }.write(&mut writer).await?;
         return Err(broken("an unknown token"));
     };
-    let welcome = Welcome { journal: server.options.journal.clone(), build: BUILD.to_owned() };
+    let welcome = Welcome { journal: server.options.journal.clone() };
     let body = serde_json::to_vec(&welcome).map_err(io::Error::other)?;
     Message { kind: Kind::Welcome, stream: 0, body }.write(&mut writer).await?;
     inbox.trust();

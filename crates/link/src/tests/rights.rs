@@ -1,0 +1,200 @@
+//! What a worker's token is good for, and what a thief of it gets.
+
+use lastword_core::decide::claim::Claimant;
+use lastword_core::event::{AttemptEnded, LastWord, LateReported, Launched, Released};
+use lastword_core::outcome::{Cause, Outcome};
+use lastword_core::receipt::{Level, Proof, Receipt, Tree};
+use lastword_core::{AttemptNo, Awake, Fact, Fence, Job, OwnerId, Seq, Timestamp};
+use lastword_store::{Catalog, Claim, Error, Filter, Group, Groups, Journal, Key, Keys, List, Prune, Result};
+
+use super::setup::{
+    NOW, SERVER, Served, append, claim_of, id, launch_intended, limit_changed, register, renewal, spec,
+    submission, submit, take,
+};
+
+/// Fails unless it was refused, and returns the words.
+fn refused<T: std::fmt::Debug>(answer: Result<T>) -> String {
+    match answer {
+        Err(Error::Refused(words)) => words,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_worker_drives_its_own_job_to_its_end() {
+    let served = Served::start().await;
+    submit(&served.store, 1).await;
+    let link = served.link("ann").await;
+    let ann = register(&link, "ann").await;
+    let (job, fence) = take(&link, &ann).await;
+    assert_eq!(link.held(ann.incarnation, None, 9).await, Ok(vec![job.id]));
+    assert_eq!(link.load(job.id, Seq(1)).await.map(|events| events.len()), Ok(1));
+    let (intended, job) = append(&job, Some(&fence), vec![launch_intended(&job)]);
+    assert_eq!(link.append(intended.clone()).await, Ok(job.version));
+    assert_eq!(link.append(intended).await, Ok(job.version), "a repeat is a success");
+
+    // A person writes in between; the worker loads it and goes on.
+    let (request, _) = append(&job, None, vec![limit_changed(7)]);
+    served.store.append(request).await.unwrap();
+    let stale = append(&job, Some(&fence), vec![launched(&job)]).0;
+    assert_eq!(link.append(stale).await, Err(Error::Conflict { job: job.id, actual: job.version.next() }));
+    let mut job = job;
+    for event in link.load(job.id, job.version).await.unwrap() {
+        job.apply(&event).unwrap();
+    }
+    let (launched, job) = append(&job, Some(&fence), vec![launched(&job)]);
+    assert_eq!(link.append(launched).await, Ok(job.version));
+    let (end, job) = append(&job, Some(&fence), completed(&job));
+    assert_eq!(link.append(end).await, Ok(job.version));
+    let (late, after) = append(&job, None, vec![late_report(&job)]);
+    assert_eq!(link.append(late).await, Ok(after.version), "a late report needs no fence");
+}
+
+fn launched(job: &Job) -> Fact {
+    let (boot, level) = ("boot-1".to_owned(), Level::Subreaper);
+    let tree = Tree { boot, pid: 4_711, start_ticks: 99, level, withheld: None };
+    Launched { attempt: AttemptNo(job.attempts.len() as u32), tree, awake: Awake(5_000) }.into()
+}
+
+fn completed(job: &Job) -> Vec<Fact> {
+    let attempt = AttemptNo(job.attempts.len() as u32);
+    let (outcome, cause) = (Outcome::Completed, Cause::Finished);
+    let receipt = Receipt::bare(Proof::NoChildren);
+    vec![
+        AttemptEnded { attempt, outcome, cause, error: None, receipt, cut_short: None }.into(),
+        LastWord { outcome, cause, attempt: Some(attempt), requested_at: None, by: None }.into(),
+    ]
+}
+
+fn late_report(job: &Job) -> Fact {
+    LateReported { epoch: job.epoch, what: "exited with 0".to_owned() }.into()
+}
+
+/// The row decides which job is claimed next, so it is made at the server.
+#[tokio::test]
+async fn a_forged_row_is_made_anew() {
+    let served = Served::start().await;
+    submit(&served.store, 1).await;
+    let link = served.link("ann").await;
+    let ann = register(&link, "ann").await;
+    let (job, fence) = take(&link, &ann).await;
+    let (mut forged, _) = append(&job, Some(&fence), vec![launch_intended(&job)]);
+    let honest = forged.row.clone();
+    forged.row.priority = i16::MAX;
+    forged.row.group = "other".to_owned();
+    forged.row.holder = None;
+    forged.row.due = Some(Timestamp(0));
+    link.append(forged).await.unwrap();
+    assert_eq!(served.store.row(job.id).await, Ok(Some(honest)));
+}
+
+/// An append for a version that does not exist yet would be written unseen once it does.
+#[tokio::test]
+async fn an_append_to_a_later_version_is_not_passed_on() {
+    let served = Served::start().await;
+    submit(&served.store, 1).await;
+    let link = served.link("ann").await;
+    let ann = register(&link, "ann").await;
+    let (job, fence) = take(&link, &ann).await;
+    let (mut ahead, _) = append(&job, Some(&fence), vec![launch_intended(&job)]);
+    ahead.expected = job.version.next();
+    served.store.close();
+    let answer = link.append(ahead).await;
+    assert_eq!(answer, Err(Error::Conflict { job: job.id, actual: job.version }));
+}
+
+/// Bob's worker runs an agent that has read ann's token.
+#[tokio::test]
+async fn a_stolen_token_reaches_no_other_job() {
+    let served = Served::start().await;
+    let server = served.link(SERVER).await;
+    let bob = register(&server, "bob").await;
+    submit(&server, 1).await;
+    let (job, fence) = take(&server, &bob).await;
+    let waiting = submission(2, spec());
+    server.append(Clone::clone(&waiting.0)).await.unwrap();
+    let before = server.read(None, 99).await.unwrap();
+
+    let thief = served.link("ann").await;
+    let ann = register(&thief, "ann").await;
+    let unknown = refused(thief.load(id(9), Seq(0)).await).replace(&id(9).to_string(), "it");
+    for job in [job.id, waiting.1.id] {
+        let words = refused(thief.load(job, Seq(0)).await);
+        assert_eq!(words.replace(&job.to_string(), "it"), unknown, "it does not say which jobs there are");
+    }
+    refused(thief.held(bob.incarnation, None, 9).await);
+    // As bob, whose fence it guessed; as ann, with bob's claim.
+    let as_ann = Fence { owner: OwnerId("ann".into()), ..fence.clone() };
+    for fence in [&fence, &as_ann] {
+        refused(thief.append(append(&job, Some(fence), vec![launch_intended(&job)]).0).await);
+    }
+    refused(thief.append(append(&job, None, vec![late_report(&job)]).0).await);
+    refused(thief.append(append(&job, None, vec![limit_changed(1)]).0).await);
+    refused(thief.renew(renewal("bob")).await);
+    refused(
+        thief.renew(lastword_store::Renew { incarnation: Some(bob.incarnation), ..renewal("bob") }).await,
+    );
+    refused(thief.claim(claim_of(&bob)).await);
+    let mixed = Claimant { incarnation: bob.incarnation, ..ann.clone() };
+    assert!(matches!(thief.claim(claim_of(&mixed)).await, Err(Error::Lapsed { .. })));
+    let release = append(&job, Some(&fence), vec![Released { epoch: fence.epoch }.into()]).0;
+    let (stored, taken) = thief.append_and_claim(release, claim_of(&ann)).await;
+    refused(stored);
+    refused(taken);
+    assert_eq!(server.read(None, 99).await, Ok(before), "nothing was written");
+}
+
+#[tokio::test]
+async fn a_worker_has_no_other_verb() {
+    let served = Served::start().await;
+    let link = served.link("ann").await;
+    let (submission, job) = submission(1, spec());
+    refused(link.append(submission).await);
+    refused(link.read(None, 9).await);
+    refused(link.feed_end().await);
+    refused(link.dependents(job.id).await);
+    refused(link.waits_over(None, 9).await);
+    refused(link.row(job.id).await);
+    refused(link.rows(Filter::default(), None, 9).await);
+    refused(link.list(List { limit: 9, ..List::default() }).await);
+    refused(link.find("@last".parse().unwrap()).await);
+    refused(link.counts().await);
+    refused(link.mark_seen(job.id, NOW).await);
+    refused(link.prunable(Prune { before: NOW, unread: true, limit: 9 }).await);
+    refused(link.remove(job.id, NOW).await);
+    refused(link.groups().await);
+    refused(link.add_group(Group::new("q", None)).await);
+    refused(link.set_group(Group::new("q", None)).await);
+    refused(link.spent(lastword_core::budget::Day::of(NOW)).await);
+    refused(link.remove_group("q").await);
+    refused(link.key(Key { key: "k".to_owned(), fingerprint: 1, job: job.id, now: NOW }).await);
+}
+
+/// A worker whose clock is ahead, or says so, gets no job before it is due.
+#[tokio::test]
+async fn the_clock_of_a_worker_is_not_used() {
+    let served = Served::start().await;
+    let mut late = spec();
+    late.not_before = Some(NOW.plus_ms(1));
+    served.store.append(submission(1, late).0).await.unwrap();
+    let link = served.link("ann").await;
+    let ann = register(&link, "ann").await;
+    let ahead = Claim { now: NOW.plus_ms(9_999_999), ..claim_of(&ann) };
+    assert_eq!(link.claim(ahead).await, Ok(vec![]));
+}
+
+/// A worker that lost its job is told so by the journal, and is not taken for a stranger.
+#[tokio::test]
+async fn a_worker_that_was_replaced_is_fenced() {
+    let served = Served::start().await;
+    submit(&served.store, 1).await;
+    let link = served.link("ann").await;
+    let old = register(&link, "ann").await;
+    let (job, fence) = take(&link, &old).await;
+    let new = register(&link, "ann").await;
+    let from = lastword_store::Source::Expired { margin_ms: 0 };
+    let taken = link.claim(Claim { from, ..claim_of(&new) }).await.unwrap();
+    assert_eq!(taken.len(), 1);
+    let (append, _) = append(&job, Some(&fence), vec![launch_intended(&job)]);
+    assert_eq!(link.append(append).await, Err(Error::Fenced { job: job.id }));
+}

@@ -136,7 +136,8 @@ mod tests {
         let (outbox, mut lanes) = outbox::<Message>();
         outbox.put(Lane::Ordinary, Message { kind: Kind::Answer, stream: 1, body: vec![0; 9_999] });
         let timing = Timing { write: Duration::from_millis(50), ..Timing::default() };
-        let error = lanes.write(near, &timing, Some).await.unwrap_err();
+        let written = timeout(Duration::from_secs(30), lanes.write(near, &timing, Some)).await;
+        let error = written.expect("it ends").unwrap_err();
         assert_eq!(error.to_string(), "the peer does not read what it asked for");
     }
 }

@@ -1,7 +1,14 @@
 //! Which servers a client accepts.
 
+use std::sync::Arc;
+
 use lastword_store::Catalog;
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::crypto::ring::sign::any_supported_type;
+use tokio_rustls::rustls::pki_types::PrivatePkcs8KeyDer;
+use tokio_rustls::rustls::server::{ClientHello, ResolvesServerCert};
+use tokio_rustls::rustls::sign::CertifiedKey;
 
 use super::setup::{SERVER, Served};
 use crate::{Identity, Link, Remote, Timing, Trust};
@@ -15,6 +22,36 @@ async fn another_certificate_is_refused_with_both_fingerprints() {
     let found = served.fingerprint;
     let said = format!("its certificate has the fingerprint {found}, and {expected} was expected");
     assert!(words.contains(&said), "{words}");
+}
+
+/// Certificates are public: an impostor shows the right one and has another key.
+#[tokio::test]
+async fn a_copied_certificate_without_its_key_is_refused() {
+    #[derive(Debug)]
+    struct Copied(Arc<CertifiedKey>);
+
+    impl ResolvesServerCert for Copied {
+        fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+            Some(Arc::clone(&self.0))
+        }
+    }
+
+    let served = Served::start().await;
+    let copied = served.raw().await.get_ref().1.peer_certificates().unwrap().to_vec();
+    let other = rcgen::KeyPair::generate().unwrap().serialize_der();
+    let key = any_supported_type(&PrivatePkcs8KeyDer::from(other).into()).unwrap();
+    let mut config = Identity::make().unwrap().config().unwrap();
+    config.cert_resolver = Arc::new(Copied(Arc::new(CertifiedKey::new(copied, key))));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let servers = vec![listener.local_addr().unwrap().to_string()];
+    let impostor = tokio::spawn(async move {
+        let (stream, _) = listener.accept().await.unwrap();
+        TlsAcceptor::from(Arc::new(config)).accept(stream).await.is_ok()
+    });
+    let words =
+        Link::connect(Remote { servers, ..served.remote(SERVER) }).await.err().expect("it is refused");
+    assert!(words.to_string().contains("BadSignature"), "{words}");
+    assert!(!impostor.await.unwrap(), "no token was sent");
 }
 
 /// An authority that did not sign it is none; a certificate of our own names no host.

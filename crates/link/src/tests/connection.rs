@@ -137,6 +137,28 @@ async fn a_call_waits_for_the_next_connection() {
     assert!(counts.is_ok_and(|counts| counts.values().sum::<u64>() == 1));
 }
 
+/// Its answer would be lost, and it may be a renewal whose time is over.
+#[tokio::test]
+async fn a_call_whose_caller_gave_up_is_not_sent() {
+    let served = Served::start().await;
+    let proxy = Proxy::to(served.address).await;
+    let remote = Remote { servers: vec![proxy.address.clone()], ..served.remote(SERVER) };
+    let link = Link::connect(remote).await.unwrap();
+    proxy.set(Mode::Swallow);
+    let mut waits = tokio::spawn({
+        let link = link.clone();
+        async move { link.counts().await }
+    });
+    // It is sent, and lost with the connection.
+    timeout(Duration::from_millis(200), &mut waits).await.expect_err("nothing comes back");
+    proxy.set(Mode::Cut);
+    assert!(matches!(timeout(SOON, waits).await, Ok(Ok(Err(Error::Unavailable(_))))));
+    // It waits for a connection, and its caller does not.
+    timeout(Duration::from_millis(50), link.append(submission(1, spec()).0)).await.expect_err("it waits");
+    proxy.set(Mode::Pass);
+    assert_eq!(link.row(id(1)).await, Ok(None));
+}
+
 #[tokio::test]
 async fn a_store_that_does_not_answer_is_unavailable() {
     let timing = Timing { answer: Duration::from_millis(500), ..Timing::default() };

@@ -5,7 +5,9 @@ use lastword_core::event::{AttemptEnded, LastWord, LateReported, Launched, Relea
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::receipt::{Level, Proof, Receipt, Tree};
 use lastword_core::{AttemptNo, Awake, Fact, Fence, Job, OwnerId, Seq, Timestamp};
-use lastword_store::{Catalog, Claim, Error, Filter, Group, Groups, Journal, Key, Keys, List, Prune, Result};
+use lastword_store::{
+    Catalog, Claim, Error, Filter, Group, Groups, Journal, Key, Keys, List, Prune, Renew, Result, Source,
+};
 
 use super::setup::{
     NOW, SERVER, Served, append, claim_of, id, launch_intended, limit_changed, register, renewal, spec,
@@ -131,9 +133,7 @@ async fn a_stolen_token_reaches_no_other_job() {
     refused(thief.append(append(&job, None, vec![late_report(&job)]).0).await);
     refused(thief.append(append(&job, None, vec![limit_changed(1)]).0).await);
     refused(thief.renew(renewal("bob")).await);
-    refused(
-        thief.renew(lastword_store::Renew { incarnation: Some(bob.incarnation), ..renewal("bob") }).await,
-    );
+    refused(thief.renew(Renew { incarnation: Some(bob.incarnation), ..renewal("bob") }).await);
     refused(thief.claim(claim_of(&bob)).await);
     let mixed = Claimant { incarnation: bob.incarnation, ..ann.clone() };
     assert!(matches!(thief.claim(claim_of(&mixed)).await, Err(Error::Lapsed { .. })));
@@ -183,6 +183,36 @@ async fn the_clock_of_a_worker_is_not_used() {
     assert_eq!(link.claim(ahead).await, Ok(vec![]));
 }
 
+/// The fence of its own job does not make a person of a worker.
+#[tokio::test]
+async fn a_worker_writes_no_requests_to_its_own_job() {
+    let served = Served::start().await;
+    submit(&served.store, 1).await;
+    let link = served.link("ann").await;
+    let ann = register(&link, "ann").await;
+    let (job, fence) = take(&link, &ann).await;
+    let words = refused(link.append(append(&job, Some(&fence), vec![limit_changed(0)]).0).await);
+    assert_eq!(words, format!("ann is a worker and may not write `limit_changed` to {}", job.id));
+    assert_eq!(served.store.load(job.id, job.version).await, Ok(vec![]));
+}
+
+/// What it held once it may read; what else its successor holds it may not know.
+#[tokio::test]
+async fn a_worker_does_not_learn_what_its_successor_holds() {
+    let served = Served::start().await;
+    submit(&served.store, 1).await;
+    let (link, server) = (served.link("ann").await, served.link(SERVER).await);
+    let ann = register(&link, "ann").await;
+    let (job, _) = take(&link, &ann).await;
+    let over = Renew { incarnation: Some(ann.incarnation), lease_ms: 0, ..renewal("ann") };
+    link.renew(over).await.unwrap();
+    let bob = register(&server, "bob").await;
+    let from = Source::Expired { margin_ms: 0 };
+    assert_eq!(server.claim(Claim { from, ..claim_of(&bob) }).await.map(|taken| taken.len()), Ok(1));
+    refused(link.held(bob.incarnation, None, 9).await);
+    assert_eq!(link.load(job.id, job.version).await.map(|events| events.len()), Ok(1));
+}
+
 /// A worker that lost its job is told so by the journal, and is not taken for a stranger.
 #[tokio::test]
 async fn a_worker_that_was_replaced_is_fenced() {
@@ -192,7 +222,7 @@ async fn a_worker_that_was_replaced_is_fenced() {
     let old = register(&link, "ann").await;
     let (job, fence) = take(&link, &old).await;
     let new = register(&link, "ann").await;
-    let from = lastword_store::Source::Expired { margin_ms: 0 };
+    let from = Source::Expired { margin_ms: 0 };
     let taken = link.claim(Claim { from, ..claim_of(&new) }).await.unwrap();
     assert_eq!(taken.len(), 1);
     let (append, _) = append(&job, Some(&fence), vec![launch_intended(&job)]);

@@ -6,14 +6,15 @@
 
 mod connection;
 mod journal;
+mod shared;
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lastword_store::hints::{Bell, Hints};
 use lastword_store::{Error, Result};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
+use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -22,20 +23,10 @@ use crate::carried::In;
 use crate::frame::MESSAGE_MAX;
 use crate::outbox::{Lane, Outbox, outbox};
 use crate::wire::{Request, Verb};
-use crate::{Timing, Trust, UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
+use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
 
-/// Where a link goes.
-#[derive(Clone)]
-pub struct Remote {
-    /// Servers of one journal, each as `host:port`. Any of them will do.
-    pub servers: Vec<String>,
-    /// How they are known.
-    pub trust: Trust,
-    /// Proves which principal this is.
-    pub token: String,
-    /// How long the link waits for them.
-    pub timing: Timing,
-}
+pub use shared::Remote;
+use shared::{Call, Shared, State};
 
 /// No server could be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,31 +51,6 @@ impl Drop for Inner {
     fn drop(&mut self) {
         self.driver.abort();
     }
-}
-
-/// What the calls and the connection both know.
-struct Shared {
-    bell: Bell,
-    state: watch::Sender<State>,
-    /// The journal that the first server named.
-    journal: Mutex<Option<String>>,
-}
-
-#[derive(Clone, Debug)]
-enum State {
-    /// No server was tried yet.
-    New,
-    Connected,
-    /// Every server was tried, with what is wrong with each.
-    Down(String),
-}
-
-/// A request on its way, and where its answer goes.
-struct Call {
-    lane: Lane,
-    body: Vec<u8>,
-    answer: oneshot::Sender<Vec<u8>>,
-    place: OwnedSemaphorePermit,
 }
 
 impl Link {
@@ -161,23 +127,5 @@ impl Link {
 
     fn bell(&self) -> Hints {
         self.0.shared.bell.hints()
-    }
-}
-
-impl Shared {
-    /// Refuses a server of another journal. There every job of this client would be unknown, and it would let go of all of them.
-    fn check_journal(&self, named: &str) -> io::Result<()> {
-        let mut journal = self.journal.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*journal {
-            Some(known) if known != named => Err(io::Error::other(format!(
-                "it serves the journal {}, and this link is for {}",
-                named.escape_default(),
-                known.escape_default()
-            ))),
-            _ => {
-                *journal = Some(named.to_owned());
-                Ok(())
-            }
-        }
     }
 }

@@ -5,6 +5,7 @@
 
 mod answer;
 mod connection;
+mod shared;
 mod worker;
 
 use std::convert::Infallible;
@@ -12,43 +13,23 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use lastword_core::Timestamp;
 use lastword_store::Store;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use crate::Identity;
 use crate::policy::Gate;
-use crate::{Identity, Timing};
+
+pub use shared::Options;
+use shared::Server;
 
 /// Connections whose principal is not known yet, at most.
 const STRANGERS_MAX: usize = 256;
 
 /// After an error of the listener, such as too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-
-/// How a server serves.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Names the journal, the same at every server of it and over failovers. A client that reconnects refuses another one: it would be told
-    /// that its jobs are not its own.
-    pub journal: String,
-    /// The wall clock. That of a worker is not used.
-    pub clock: fn() -> Timestamp,
-    /// Connections, at most.
-    pub connections: usize,
-    /// How long it waits for clients.
-    pub timing: Timing,
-}
-
-struct Server<S, G> {
-    store: S,
-    gate: G,
-    options: Options,
-    tls: TlsAcceptor,
-    strangers: Arc<Semaphore>,
-}
 
 /// Serves a store to every client that comes to the listener, until it is dropped.
 pub async fn serve<S: Store, G: Gate>(

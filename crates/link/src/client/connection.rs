@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::{Call, Remote, Shared, State};
+use super::shared::{Call, Remote, Shared, State};
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
 use crate::outbox::{Lane, Lanes};
 use crate::wire::{Hello, Welcome};

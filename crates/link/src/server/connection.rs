@@ -11,8 +11,8 @@ use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
-use super::Server;
 use super::answer::{Desk, encode};
+use super::shared::Server;
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
 use crate::outbox::{Lane, Outbox, outbox};
 use crate::policy::{Gate, Principal};

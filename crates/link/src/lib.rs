@@ -1,4 +1,4 @@
-//! The journal over a connection: a worker's [`Link`] is a [`Store`](lastword_store::Store) whose server has the database.
+//! The journal over a connection: a worker's [`Link`] is a store whose server has the database.
 //!
 //! One TLS connection carries many requests at once; answers come in any order. Renewals overtake everything else, on both sides. Each
 //! side beats once a second, so a black hole is found within seconds.

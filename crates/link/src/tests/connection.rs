@@ -224,10 +224,16 @@ async fn a_commit_elsewhere_wakes_a_waiter_at_once() {
     timeout(SOON, ended).await.expect("a closed link wakes no more");
 }
 
+/// Megabytes of JSON take seconds in a build without optimization.
+fn patient() -> Timing {
+    let long = 3 * SOON;
+    Timing { silence: long, write: long, answer: long, ..Timing::default() }
+}
+
 /// A log of more than a message can carry comes in pieces: loaded, claimed, and in the feed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_longer_than_a_message_comes_whole() {
-    let served = Served::start().await;
+    let served = Served::with(patient(), Stuck::new(1), "here").await;
     let link = served.link(SERVER).await;
     let mut job = submit(&link, 1).await;
     for n in 1..=12 {
@@ -251,7 +257,7 @@ async fn what_is_longer_than_a_message_comes_whole() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claim_of_long_logs_is_whole() {
-    let served = Served::start().await;
+    let served = Served::with(patient(), Stuck::new(1), "here").await;
     let link = served.link(SERVER).await;
     let ann = register(&link, "ann").await;
     for n in 1..=3 {
@@ -268,7 +274,7 @@ async fn a_claim_of_long_logs_is_whole() {
 
 #[tokio::test]
 async fn a_request_that_fits_into_no_message_is_refused_by_the_client() {
-    let served = Served::start().await;
+    let served = Served::with(patient(), Stuck::new(1), "here").await;
     let link = served.link(SERVER).await;
     let argv = vec!["x".repeat(9 << 20)];
     let long = Spec { work: Work::Command { argv }, ..spec() };

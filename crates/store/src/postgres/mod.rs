@@ -14,7 +14,8 @@
 //! | `batch` | the one statement that stores appends, and why one was not stored |
 //! | `append` | the queue before it |
 //! | `claim` | taking jobs, ready or left behind |
-//! | `lease` | owners and their leases |
+//! | `lives` | lives of owners |
+//! | `renewals` | their renewals, many at a time |
 //! | `feed` | the feed over all jobs |
 //! | `view` | reading logs and rows |
 //! | `waits` | which job waits for which |
@@ -39,6 +40,7 @@ mod lives;
 mod options;
 mod pause;
 mod pool;
+mod renewals;
 mod schema;
 mod view;
 mod waits;
@@ -58,6 +60,7 @@ use self::append::Appender;
 use self::claim::Marks;
 use self::connect::{after, attentive, bounded, patiently};
 use self::failure::Try;
+use self::renewals::{GATHER, Renewals};
 use self::wake::Wake;
 use self::witness::Witness;
 use crate::hints::Hints;
@@ -80,6 +83,7 @@ struct Inner {
     marks: Arc<Marks>,
     wake: Arc<Wake>,
     witness: Arc<Witness>,
+    renewals: Renewals,
     patience: Duration,
 }
 
@@ -107,8 +111,8 @@ impl Postgres {
         }
         let marks = Arc::new(Marks::default());
         let appender = Appender::start(writers, &options, &marks, &wake, &witness);
-        let patience = options.patience;
-        Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake, witness, patience })))
+        let (renewals, patience) = (Renewals::default(), options.patience);
+        Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake, witness, renewals, patience })))
     }
 
     /// Returns how far the journal had been when it was last open, if it has been deleted or rolled back since. Known only with
@@ -121,6 +125,14 @@ impl Postgres {
     /// repeats it. A job without a partition for its month goes to a common one.
     pub async fn prepare_months(&self, now: Timestamp) -> Result<()> {
         self.patiently(|| async { schema::months(&*self.0.readers.get().await?, now).await }).await
+    }
+
+    /// Waits for more renewals, and writes all of them. In a task of its own: the caller of the first may give up.
+    async fn renew_gathered(self) {
+        tokio::time::sleep(GATHER).await;
+        let batch = self.0.renewals.take();
+        let renewed = self.patiently(|| batch.renew(&self.0.readers, &self.0.witness)).await;
+        batch.answer(renewed);
     }
 
     /// Tries until it succeeds, fails for good, or patience is over.
@@ -159,7 +171,14 @@ impl Journal for Postgres {
     }
 
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
-        self.patiently(|| lives::renew(&self.0.readers, &self.0.witness, &renew)).await
+        if renew.incarnation.is_none() {
+            return self.patiently(|| lives::register(&self.0.readers, &self.0.witness, &renew)).await;
+        }
+        let (answered, is_first) = self.0.renewals.put(renew);
+        if is_first {
+            tokio::spawn(self.clone().renew_gathered());
+        }
+        answered.await.unwrap_or_else(|_| Err(Error::Unavailable("the journal was closed".to_owned())))
     }
 
     async fn lives(&self) -> Result<Vec<Life>> {

@@ -135,7 +135,7 @@ impl Pair {
 
 /// Registration, claim and append of the first owner are acknowledged and lost.
 #[tokio::test(flavor = "multi_thread")]
-async fn e1_an_asynchronous_failover_fences_what_the_lost_server_gave() {
+async fn c101_an_asynchronous_failover_fences_what_the_lost_server_gave() {
     let mut pair = Pair::start().await;
     let (ann, bob) = (pair.open().await, pair.open().await);
     let old = instance(&ann).await;
@@ -165,7 +165,7 @@ async fn e1_an_asynchronous_failover_fences_what_the_lost_server_gave() {
 
 /// The last renewal of a lease is acknowledged and lost. Many processes notice at once; one of them slept through it all.
 #[tokio::test(flavor = "multi_thread")]
-async fn e2_an_asynchronous_failover_shortens_no_lease() {
+async fn c38_an_asynchronous_failover_shortens_no_lease() {
     let mut pair = Pair::start().await;
     let ann = Holder::begin(pair.open().await, "ann").await;
     let others = [pair.open().await, pair.open().await, pair.open().await];
@@ -191,7 +191,7 @@ async fn e2_an_asynchronous_failover_shortens_no_lease() {
 
 /// The volume is put back under a process; another one, which knows nothing, is there first and brings the server further than ever.
 #[tokio::test(flavor = "multi_thread")]
-async fn e14_a_volume_that_is_put_back_gives_no_number_twice() {
+async fn c101_a_volume_that_is_put_back_gives_no_number_twice() {
     let mut server = Server::start(Settings::default()).expect("PostgreSQL starts");
     let url = server.url(&server.database().await);
     let ann = open(&url).await;

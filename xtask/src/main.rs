@@ -59,7 +59,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "bugs", arguments: "[NAME]", about: "breaks one rule at a time and expects to be caught", run: bugs::run },
     Verb { name: "crash", arguments: "[...]", about: "kills real stores in mid-append", run: |args| proof::run("crash", args) },
     Verb { name: "power-loss", arguments: "[...]", about: "disk images as a power cut leaves them", run: |args| of_either("power-loss", args) },
-    Verb { name: "bench", arguments: "[...]", about: "`store`: our journal beside the bare engine; `keeper`, `run`: keeper and product beside others'; `--beside EXECUTABLE`: this build and another in turn", run: |args| of_either("bench", args) },
+    Verb { name: "bench", arguments: "[...]", about: "`store`: our journal beside the bare engine; `link`: a worker's link beside the journal itself; `keeper`, `run`: keeper and product beside others'; `--beside EXECUTABLE`: this build and another in turn", run: |args| of_either("bench", args) },
     Verb { name: "scope", arguments: "", about: "a control group from the user's own service manager", run: |args| trials::run("scope", args) },
     Verb { name: "agents", arguments: "[--agent a,b] [--only ROW] [--write] [--ci] [--compare]", about: "what real agents do under the product, behaviour by behaviour", run: agents::run },
     Verb { name: "leases", arguments: "[--rounds N] [--launches N] [--bug NAME]", about: "trees whose lease ends, and launches after the end of one", run: |args| trials::run("leases", args) },

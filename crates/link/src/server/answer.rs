@@ -124,8 +124,7 @@ impl<S: Store> Desk<S> {
         }
     }
 
-    /// Renews. Every connection's renewals come through here, each in a task of its own; a store that can renew many lives in one write
-    /// collects them, as it does with appends.
+    /// Renews. Each renewal is a task of its own; the store gathers those of all connections.
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
         let registers = renew.incarnation.is_none().then(|| renew.place.clone());
         let renewed = self.store.renew(renew).await?;

@@ -3,13 +3,14 @@
 //! Rates of one machine at one moment mean little; their ratio does. Rounds alternate between the two, and the
 //! median of each counts.
 
+pub mod link;
 pub mod postgres;
 pub mod sqlite;
 pub mod table;
 
 use crate::args::Args;
 
-/// Runs `bench store [sqlite|postgres] [flags]`; both engines when none is named.
+/// Runs `bench store [sqlite|postgres] [flags]`, both engines when none is named; or `bench link`.
 pub fn main(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     match args {
         [what, engine, rest @ ..] if what == "store" && engine == "sqlite" => sqlite::bench(&Args::new(rest)),
@@ -20,6 +21,7 @@ pub fn main(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
             sqlite::bench(&Args::new(rest))?;
             postgres::bench(&Args::new(rest))
         }
-        _ => Err("bench store [sqlite|postgres] [--rounds N] [--stored EVENTS] [--json]".into()),
+        [what, rest @ ..] if what == "link" => link::bench(&Args::new(rest)),
+        _ => Err("bench store [sqlite|postgres] [--rounds N] [--stored EVENTS] [--json], or bench link [--rounds N] [--workers N] [--seconds N]".into()),
     }
 }

@@ -152,8 +152,10 @@ pub(super) async fn append_rate(
     Ok(stored.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Takes whole lives through the journal, `batch` jobs at a time by each of `owners`, and returns jobs per second.
-pub(super) async fn life_rate(
+/// Takes whole lives through a journal, `batch` jobs at a time by each of `owners`, and returns jobs per second. They are submitted
+/// through `desk`.
+pub(in crate::bench) async fn life_rate(
+    desk: &impl Journal,
     journal: &impl Journal,
     owners: usize,
     batch: usize,
@@ -162,9 +164,9 @@ pub(super) async fn life_rate(
     let mut lives = JoinSet::new();
     let began = Instant::now();
     for owner in 0..owners {
-        let journal = journal.clone();
+        let (desk, journal) = (desk.clone(), journal.clone());
         lives.spawn(async move {
-            let told = live(&journal, owner, batch, began, time).await;
+            let told = live((&desk, &journal), owner, batch, began, time).await;
             told.map_err(|error| error.to_string())
         });
     }
@@ -176,7 +178,7 @@ pub(super) async fn life_rate(
 }
 
 async fn live(
-    journal: &impl Journal,
+    (desk, journal): (&impl Journal, &impl Journal),
     owner: usize,
     batch: usize,
     began: Instant,
@@ -186,7 +188,7 @@ async fn live(
     let by = register(journal, &queue).await?;
     let mut ended = 0;
     while began.elapsed() < time {
-        submit(journal, &queue, batch).await?;
+        submit(desk, &queue, batch).await?;
         let claimed = take(journal, &by, &queue, batch).await?;
         let claimed = step(journal, claimed, |job| vec![jobs::launch_intended(job)]).await?;
         let claimed = step(journal, claimed, |job| vec![jobs::launched(jobs::newest_attempt(job))]).await?;

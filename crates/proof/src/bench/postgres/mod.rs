@@ -7,7 +7,7 @@
 //! | `tail` | the feed under late commits |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result of a verb, and how far it is")]
 
-mod load;
+pub(super) mod load;
 mod pgbench;
 mod tail;
 
@@ -135,7 +135,7 @@ async fn life(plan: &Plan<'_>, server: &Server, batch: usize) -> Outcome<Line> {
     let (mut rates, mut beside) = (Vec::new(), Vec::new());
     for round in 0..plan.rounds {
         // Each owner's jobs are spread over the writers: twice the owners fill batches of the same size.
-        rates.push(load::life_rate(&journal, 2 * WRITERS, batch, plan.time()).await?);
+        rates.push(load::life_rate(&journal, &journal, 2 * WRITERS, batch, plan.time()).await?);
         // Enough ids for 40,000 jobs a second.
         let lives = 40_000 * plan.seconds as usize / batch / WRITERS;
         let script = pgbench::lives(server, &database, &journal, (WRITERS, batch, lives)).await?;

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use lastword_core::OwnerId;
 use lastword_core::life::Place;
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_link::{Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
 use lastword_store::postgres::Postgres;
 use lastword_store::{Journal, Renew};
@@ -71,7 +72,9 @@ impl Served {
         // Every job that a bench submits is due by then.
         let clock = || jobs::NOW.plus_ms(1 << 40);
         let options = Options { journal: "bench".to_owned(), clock, connections, timing };
-        let gate = |token: &str| Some(Principal::Worker { owner: OwnerId(token.into()) });
+        let gate = |token: &str| {
+            Some(Principal::Worker { owner: OwnerId(token.into()), labels: WorkerLabels::default() })
+        };
         let serving = tokio::spawn(async move {
             let Err(error) = serve(listener, &identity, journal, gate, options).await;
             panic!("the server cannot serve: {error}");

@@ -6,10 +6,10 @@ use std::ops::RangeInclusive;
 pub(super) type PromiseId = u16;
 
 /// Every promise there is.
-pub(super) const PROMISES: RangeInclusive<PromiseId> = 1..=94;
+pub(super) const PROMISES: RangeInclusive<PromiseId> = 1..=102;
 
 /// The promises that one machine must keep by itself. The others need a second host, or conversations.
-pub(super) const REQUIRED: &[RangeInclusive<PromiseId>] = &[1..=37, 39..=90, 94..=94];
+pub(super) const REQUIRED: &[RangeInclusive<PromiseId>] = &[1..=90, 94..=94, 101..=102];
 
 /// The promises about turns that a real agent must show. C73 is about a moment between two looks of the owner, which no test from outside
 /// can hit.

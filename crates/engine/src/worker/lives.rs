@@ -27,7 +27,7 @@ impl<J: Store> Watcher<J> {
         Watcher { worker, seen: Watch::default(), pause: None }
     }
 
-    /// Runs until the engine is dropped.
+    /// Runs until the engine is dropped, or the journal leaves it to others.
     pub(super) async fn run(mut self) {
         let options = &self.worker.options;
         let interval = match self.worker.desk.journal.is_shared() {
@@ -43,6 +43,8 @@ impl<J: Store> Watcher<J> {
                     self.worker.desk.agenda.ask_for_sweep();
                     self.worker.desk.agenda.wake();
                 }
+                // A worker behind a link: its server watches.
+                Err(Error::Refused(_)) => return,
                 Err(error) => {
                     let what = "lives of other workers cannot be watched";
                     self.worker.desk.troubles.journal(None, what, &error);

@@ -48,6 +48,9 @@ impl Troubles {
             store::Error::Corrupt(_) => {
                 "damaged parts of the journal are left alone: restore it from a backup"
             }
+            store::Error::Refused(_) => {
+                "the server does not allow it: check that it is not older than this worker, and whose token the worker has"
+            }
             _ => "it is tried again; check the free disk space and the permissions of the state folder",
         };
         self.add(job, format!("{what}: {error}"), next);

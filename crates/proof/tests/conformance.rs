@@ -27,3 +27,6 @@ macro_rules! suites {
 }
 
 for_each_backend!(suites);
+suites! {
+    link_postgres;
+}

@@ -96,6 +96,38 @@ async fn a_job_committed_late_below_the_mark_is_claimed() {
     }
 }
 
+/// A server renews for all its workers, and a commit for each would be its most frequent one.
+#[tokio::test]
+async fn renewals_at_once_are_one_transaction() {
+    let Stage { url, journal, .. } = &stage().await;
+    let sql = format!("update meta set lease_max_ms = {LEASE_MS}");
+    aside(url).await.execute(&sql, &[]).await.expect("it is there");
+    let mut workers = Vec::new();
+    for n in 0..100 {
+        workers.push(register(journal, &format!("worker-{n}")).await);
+    }
+    let mut calls = tokio::task::JoinSet::new();
+    for (n, Claimant { owner, incarnation, .. }) in workers.into_iter().enumerate() {
+        // The last one asks for too much, which is no reason to refuse the others.
+        let lease_ms = LEASE_MS + u64::from(n == 99);
+        let place = Place::new("here", "boot");
+        let renew = Renew { owner, place, incarnation: Some(incarnation), lease_ms };
+        let journal = journal.clone();
+        calls.spawn(async move { (n, journal.renew(renew).await) });
+    }
+    while let Some(called) = calls.join_next().await {
+        let (n, renewed) = called.expect("no call panics");
+        match n {
+            99 => assert!(matches!(renewed, Err(Error::LeaseTooLong { .. })), "{renewed:?}"),
+            _ => assert_eq!(renewed.map(|renewed| renewed.beat), Ok(1), "{n}"),
+        }
+    }
+    let sql = "select count(distinct xmin::text) from lives where beat = 1";
+    let transactions: i64 = aside(url).await.query_one(sql, &[]).await.expect("it is there").get(0);
+    // More than one on a machine that pauses for longer than they wait for each other.
+    assert!(transactions < 10, "{transactions}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn c29_a_late_commit_is_not_skipped_by_the_feed() {
     let Stage { url, journal, .. } = &stage().await;

@@ -132,7 +132,7 @@ async fn locked(months: u64) -> Locked {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn locks_do_not_grow_with_the_months() {
-    let (young, old) = (locked(1).await, locked(37).await);
+    let (young, old) = (Box::pin(locked(1)).await, Box::pin(locked(37)).await);
     assert_eq!(young, old, "after one month, and after three years");
     assert!(old.load <= 8 && old.settle <= 8, "{old:?}");
 }

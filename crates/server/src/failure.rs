@@ -121,6 +121,7 @@ impl From<store::Error> for Failure {
             | store::Error::Unavailable(_)
             | store::Error::Newer { .. } => Problem::new(Code::Unavailable, detail).into(),
             store::Error::Corrupt(_) => Problem::new(Code::Corrupt, detail).into(),
+            store::Error::Refused(_) => Problem::new(Code::Forbidden, detail).into(),
         }
     }
 }
@@ -242,6 +243,7 @@ mod tests {
             Corrupt("torn".to_owned()),
             Newer { found: 4, known: 3 },
             LeaseTooLong { owner: owner(), lease_ms: 2, max_ms: 1 },
+            Refused("not yours".to_owned()),
             Taken { owner: owner() },
         ];
         let number = |error: &store::Error| match error {
@@ -252,9 +254,10 @@ mod tests {
             Corrupt(_) => (4, Code::Corrupt),
             Newer { .. } => (5, Code::Unavailable),
             LeaseTooLong { .. } => (6, Code::Unavailable),
-            Taken { .. } => (7, Code::Unavailable),
+            Refused(_) => (7, Code::Forbidden),
+            Taken { .. } => (8, Code::Unavailable),
         };
-        walk(samples, number, 8);
+        walk(samples, number, 9);
     }
 
     #[test]

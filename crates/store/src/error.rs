@@ -59,6 +59,9 @@ pub enum Error {
     /// What is stored cannot be read, or breaks a rule: a person must look. Never treated as empty.
     #[error("the journal is damaged: {0}")]
     Corrupt(String),
+    /// The caller may not do this. Nothing was changed, and repeating the call changes nothing.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// What a call returns.

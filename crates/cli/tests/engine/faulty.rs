@@ -12,7 +12,7 @@ use lastword_store::hints::Hints;
 use lastword_store::sqlite::Sqlite;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Instance, Journal, Key,
-    KeyRecord, Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    KeyRecord, Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, Store, WaitOver,
 };
 use tokio::sync::Semaphore;
 
@@ -21,8 +21,8 @@ pub(crate) const RENEWALS: u32 = 1_000;
 
 /// A journal with faults.
 #[derive(Clone)]
-pub(crate) struct Faulty {
-    inner: Sqlite,
+pub(crate) struct Faulty<J = Sqlite> {
+    inner: J,
     /// All calls fail.
     pub(crate) away: Arc<AtomicBool>,
     /// Appends fail; everything else works.
@@ -35,6 +35,8 @@ pub(crate) struct Faulty {
     pub(crate) damage_claim: Arc<AtomicBool>,
     /// Events that were loaded.
     pub(crate) loaded: Arc<AtomicU64>,
+    /// How often the lives of others were looked at.
+    pub(crate) looks: Arc<AtomicU64>,
     /// Appends to this job wait at this gate.
     pub(crate) held_back: HeldBack,
 }
@@ -60,8 +62,8 @@ impl Gate {
     }
 }
 
-impl Faulty {
-    pub(crate) fn new(inner: Sqlite) -> Faulty {
+impl<J> Faulty<J> {
+    pub(crate) fn new(inner: J) -> Faulty<J> {
         Faulty {
             inner,
             away: Arc::default(),
@@ -70,11 +72,12 @@ impl Faulty {
             lose_claim: Arc::default(),
             damage_claim: Arc::default(),
             loaded: Arc::default(),
+            looks: Arc::default(),
             held_back: Arc::default(),
         }
     }
 
-    fn reach(&self) -> Result<&Sqlite> {
+    fn reach(&self) -> Result<&J> {
         match self.away.load(Ordering::Relaxed) {
             true => Err(unavailable()),
             false => Ok(&self.inner),
@@ -86,7 +89,7 @@ fn unavailable() -> Error {
     Error::Unavailable("it was told to be away".to_owned())
 }
 
-impl Journal for Faulty {
+impl<J: Store> Journal for Faulty<J> {
     async fn load(&self, job: JobId, after: Seq) -> Result<Vec<Event>> {
         let events = self.reach()?.load(job, after).await?;
         self.loaded.fetch_add(events.len() as u64, Ordering::Relaxed);
@@ -121,7 +124,9 @@ impl Journal for Faulty {
     }
 
     async fn lives(&self) -> Result<Vec<Life>> {
-        self.reach()?.lives().await
+        let lives = self.reach()?.lives().await?;
+        self.looks.fetch_add(1, Ordering::Relaxed);
+        Ok(lives)
     }
 
     async fn end_life(&self, life: Incarnation, beat: u64) -> Result<bool> {
@@ -129,7 +134,7 @@ impl Journal for Faulty {
     }
 
     fn is_shared(&self) -> bool {
-        false
+        self.inner.is_shared()
     }
 
     async fn instance(&self) -> Result<Instance> {
@@ -161,7 +166,7 @@ impl Journal for Faulty {
     }
 }
 
-impl Catalog for Faulty {
+impl<J: Store> Catalog for Faulty<J> {
     async fn row(&self, job: JobId) -> Result<Option<Row>> {
         self.reach()?.row(job).await
     }
@@ -195,7 +200,7 @@ impl Catalog for Faulty {
     }
 }
 
-impl Groups for Faulty {
+impl<J: Store> Groups for Faulty<J> {
     async fn groups(&self) -> Result<Vec<Group>> {
         self.reach()?.groups().await
     }
@@ -217,7 +222,7 @@ impl Groups for Faulty {
     }
 }
 
-impl Keys for Faulty {
+impl<J: Store> Keys for Faulty<J> {
     async fn key(&self, key: Key) -> Result<KeyRecord> {
         self.reach()?.key(key).await
     }

@@ -2,6 +2,7 @@
 
 mod down;
 pub(crate) mod faulty;
+mod fleet;
 mod input;
 mod keeping;
 mod leases;

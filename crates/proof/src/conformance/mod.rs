@@ -130,6 +130,7 @@ macro_rules! for_each_case {
                 every_life_is_a_new_one,
                 lives_registered_at_once_are_all_different,
                 a_renewal_is_a_beat,
+                renewals_at_once_are_answered_one_by_one,
                 c102_a_life_is_ended_only_at_the_beat_that_was_seen,
                 c38_a_life_that_was_ended_cannot_renew,
                 c102_a_renewal_and_an_end_at_once_are_not_both_a_success,

@@ -115,6 +115,41 @@ pub async fn every_life_is_a_new_one<J: Store>(journal: J) {
     assert!(lives.iter().all(|life| life.instance == lives[0].instance));
 }
 
+/// A journal may write renewals that meet together. Each is answered for itself.
+pub async fn renewals_at_once_are_answered_one_by_one<J: Store>(journal: J) {
+    let (ann, bob) = (register(&journal, "ann").await, register(&journal, "bob").await);
+    let (old, ended) = (register(&journal, "cid").await, register(&journal, "dan").await);
+    let new = register(&journal, "cid").await;
+    end(&journal, &ended).await;
+    let thief = as_life(&bob, ann.incarnation);
+    let (mut job, _) = held(&journal, 1, jobs::spec(QUEUE), &ann).await;
+    write(&journal, &mut job, None, vec![jobs::limit_changed(1)]).await;
+    let answers = tokio::join!(
+        renew(&journal, &bob),
+        renew(&journal, &old),
+        renew(&journal, &thief),
+        renew(&journal, &ann),
+        renew(&journal, &ended),
+        renew(&journal, &new),
+        renew(&journal, &ann),
+    );
+    let renewed = |who: &Claimant, news: &[JobId]| {
+        let incarnation = who.incarnation;
+        Ok(Renewed { incarnation, beat: 1, news: news.to_vec(), settling: false })
+    };
+    assert_eq!(answers.0, renewed(&bob, &[]));
+    assert_eq!(answers.1, Err(lapsed(&old)));
+    assert_eq!(answers.2, Err(lapsed(&bob)));
+    assert_eq!(answers.4, Err(lapsed(&ended)));
+    assert_eq!(answers.5, renewed(&new, &[]));
+    // Sent twice, as after a lost answer: one beat or two.
+    for twice in [answers.3, answers.6] {
+        let beat = twice.as_ref().map_or(0, |renewed| renewed.beat);
+        assert!((1..=2).contains(&beat), "{twice:?}");
+        assert_eq!(twice.map(|twice| Renewed { beat: 1, ..twice }), renewed(&ann, &[job.id]));
+    }
+}
+
 /// Registrations that meet, of one owner and of many, are each a life of their own; of one owner one survives.
 pub async fn lives_registered_at_once_are_all_different<J: Store>(journal: J) {
     let lives = at_once(16, |n| {

@@ -62,7 +62,12 @@ impl World {
             Err(Error::Lapsed { .. }) => Answer::Lapsed,
             Err(Error::Taken { .. }) => Answer::NameTaken,
             Err(Error::Unavailable(_)) => Answer::Unavailable,
-            Err(error @ (Error::Corrupt(_) | Error::Newer { .. } | Error::LeaseTooLong { .. })) => {
+            Err(
+                error @ (Error::Corrupt(_)
+                | Error::Newer { .. }
+                | Error::LeaseTooLong { .. }
+                | Error::Refused(_)),
+            ) => {
                 return self.fail("journal corrupt", || error.to_string());
             }
         };

@@ -1,12 +1,11 @@
-//! Lives of owners: registration, renewal, and the end of a life whose beat stands still. No clock of the database counts.
+//! Lives of owners: registration, and the end of a life whose beat stands still. No clock of the database counts.
 
 use deadpool_postgres::Pool;
 use lastword_core::life::{Life, Place};
-use lastword_core::{HostId, Incarnation, JobId, OwnerId};
+use lastword_core::{HostId, Incarnation, OwnerId};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::batch::job_id;
 use super::connect::{change, query};
 use super::failure::Try;
 use super::identity::with_here;
@@ -36,26 +35,6 @@ const REGISTER: &str = with_here!(
     from meta m"
 );
 
-/// Renews the lease and finds the news in one statement, so that a renewal is one round trip.
-const RENEW: &str = with_here!(
-    "$4",
-    "$5",
-    ", renewed as (
-        update lives l set beat = l.beat + 1, lease_ms = $3::bigint
-        from meta m
-        where l.incarnation = $2 and l.owner = $1
-            and l.incarnation between m.instance_first and m.instance_last
-            and not exists (select from lives n where n.owner = l.owner and n.incarnation > l.incarnation)
-            and $3 <= m.lease_max_ms
-            and exists (select from here)
-        returning l.beat, pg_current_xact_id()::text::bigint + m.feed_offset as place
-    )
-    select exists (select from here), (select beat from renewed), (select place from renewed),
-        m.settling is not null, m.lease_max_ms, j.job
-    from meta m left join jobs j on j.news and j.holder_incarnation = $2
-    order by j.job"
-);
-
 const LIVES: &str = "
     select l.incarnation, l.owner, l.host, l.boot, l.beat, l.lease_ms from lives l cross join meta m
     where l.incarnation between m.instance_first and m.instance_last order by l.incarnation";
@@ -70,41 +49,35 @@ const END: &str = with_here!(
     select exists (select from here), exists (select from ended)"
 );
 
-/// Registers or renews.
-pub(super) async fn renew(pool: &Pool, witness: &Witness, renew: &Renew) -> Try<Renewed> {
+/// Registers.
+pub(super) async fn register(pool: &Pool, witness: &Witness, renew: &Renew) -> Try<Renewed> {
     let known = witness.known();
-    let owner: &str = &renew.owner.0;
-    let lease = i64::try_from(renew.lease_ms).unwrap_or(i64::MAX);
-    let refused = |max: i64| match lease > max {
-        true => Error::LeaseTooLong {
-            owner: renew.owner.clone(),
-            lease_ms: renew.lease_ms,
-            max_ms: max.cast_unsigned(),
-        },
-        false => Error::Lapsed { owner: renew.owner.clone() },
-    };
-    let Some(given) = renew.incarnation else {
-        let (host, boot): (&str, &str) = (&renew.place.host.0, &renew.place.boot);
-        let rows = change(pool, witness, REGISTER, &[&owner, &host, &boot, &lease]).await?;
-        let row = &rows[0];
-        if row.get(3) {
-            return Err(Error::Taken { owner: renew.owner.clone() }.into());
-        }
-        let given = row.get::<_, Option<Uuid>>(1).zip(row.get::<_, Option<i64>>(2));
-        let (incarnation, place) = given.ok_or_else(|| refused(row.get(5)))?;
-        witness.note(&known, place);
-        let incarnation = Incarnation::from_u128(incarnation.as_u128());
-        return Ok(Renewed { incarnation, beat: 0, news: Vec::new(), settling: row.get(4) });
-    };
-    let incarnation = Uuid::from_u128(given.as_u128());
-    let rows = change(pool, witness, RENEW, &[&owner, &incarnation, &lease]).await?;
+    let (owner, lease) = (&*renew.owner.0, lease(renew));
+    let (host, boot): (&str, &str) = (&renew.place.host.0, &renew.place.boot);
+    let rows = change(pool, witness, REGISTER, &[&owner, &host, &boot, &lease]).await?;
     let row = &rows[0];
-    let renewed = row.get::<_, Option<i64>>(1).zip(row.get::<_, Option<i64>>(2));
-    let (beat, place) = renewed.ok_or_else(|| refused(row.get(4)))?;
+    if row.get(3) {
+        return Err(Error::Taken { owner: renew.owner.clone() }.into());
+    }
+    let given = row.get::<_, Option<Uuid>>(1).zip(row.get::<_, Option<i64>>(2));
+    let (incarnation, place) = given.ok_or_else(|| refusal(renew, row.get(5)))?;
     witness.note(&known, place);
-    let jobs = rows.iter().filter_map(|row| row.get::<_, Option<Uuid>>(5));
-    let news: Vec<JobId> = jobs.map(job_id).collect::<crate::Result<_>>()?;
-    Ok(Renewed { incarnation: given, beat: beat.cast_unsigned(), news, settling: row.get(3) })
+    let incarnation = Incarnation::from_u128(incarnation.as_u128());
+    Ok(Renewed { incarnation, beat: 0, news: Vec::new(), settling: row.get(4) })
+}
+
+/// Returns the length of a lease as it is stored.
+pub(super) fn lease(renew: &Renew) -> i64 {
+    i64::try_from(renew.lease_ms).unwrap_or(i64::MAX)
+}
+
+/// Returns why a lease was not given, where the longest is `max`.
+pub(super) fn refusal(renew: &Renew, max: i64) -> Error {
+    let (owner, lease_ms) = (renew.owner.clone(), renew.lease_ms);
+    match lease(renew) > max {
+        true => Error::LeaseTooLong { owner, lease_ms, max_ms: max.cast_unsigned() },
+        false => Error::Lapsed { owner },
+    }
 }
 
 /// Returns the lives that are not over.

@@ -16,7 +16,8 @@
 //! | `append` | the queue before it |
 //! | `claim` | taking jobs, ready or left behind |
 //! | `slots` | how many jobs of a group are held |
-//! | `lease` | owners and their leases |
+//! | `lives` | lives of owners |
+//! | `renewals` | their renewals, many at a time |
 //! | `feed` | the feed over all jobs |
 //! | `view` | reading logs and rows |
 //! | `waits` | which job waits for which |
@@ -42,6 +43,7 @@ mod month;
 mod options;
 mod pause;
 mod pool;
+mod renewals;
 mod schema;
 mod slots;
 mod view;
@@ -62,6 +64,7 @@ use self::append::Appender;
 use self::claim::Marks;
 use self::connect::{after, attentive, bounded, patiently};
 use self::failure::Try;
+use self::renewals::{GATHER, Renewals};
 use self::wake::Wake;
 use self::witness::Witness;
 use crate::hints::Hints;
@@ -86,6 +89,7 @@ struct Inner {
     wake: Arc<Wake>,
     witness: Arc<Witness>,
     clock: Clock,
+    renewals: Renewals,
     patience: Duration,
 }
 
@@ -114,7 +118,8 @@ impl Postgres {
         let marks = Arc::new(Marks::default());
         let appender = Appender::start(writers, &options, &marks, &wake, &witness);
         let Options { clock, patience, .. } = options;
-        Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake, witness, clock, patience })))
+        let renewals = Renewals::default();
+        Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake, witness, clock, renewals, patience })))
     }
 
     /// Returns how far the journal had been when it was last open, if it has been deleted or rolled back since. Known only with
@@ -132,6 +137,14 @@ impl Postgres {
     /// Fails if the slots of a group were miscounted. No run of the program needs it: tests ask.
     pub async fn check_counts(&self) -> Result<()> {
         self.patiently(|| slots::check_counts(&self.0.readers)).await
+    }
+
+    /// Waits for more renewals, and writes all of them. In a task of its own: the caller of the first may give up.
+    async fn renew_gathered(self) {
+        tokio::time::sleep(GATHER).await;
+        let batch = self.0.renewals.take();
+        let renewed = self.patiently(|| batch.renew(&self.0.readers, &self.0.witness)).await;
+        batch.answer(renewed);
     }
 
     /// Tries until it succeeds, fails for good, or patience is over.
@@ -170,7 +183,14 @@ impl Journal for Postgres {
     }
 
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
-        self.patiently(|| lives::renew(&self.0.readers, &self.0.witness, &renew)).await
+        if renew.incarnation.is_none() {
+            return self.patiently(|| lives::register(&self.0.readers, &self.0.witness, &renew)).await;
+        }
+        let (answered, is_first) = self.0.renewals.put(renew);
+        if is_first {
+            tokio::spawn(self.clone().renew_gathered());
+        }
+        answered.await.unwrap_or_else(|_| Err(Error::Unavailable("the journal was closed".to_owned())))
     }
 
     async fn lives(&self) -> Result<Vec<Life>> {

@@ -1,0 +1,160 @@
+//! Keeps one connection: makes it, writes calls, hands out answers, and makes it again.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncRead, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::{Instant, sleep, timeout};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::shared::{Call, Remote, Shared, State};
+use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
+use crate::outbox::{Lane, Lanes};
+use crate::wire::{Hello, Welcome};
+
+type Tls = TlsStream<TcpStream>;
+
+/// Calls that were sent, by stream. Dropping one tells its caller that the connection was lost.
+type Sent = Mutex<HashMap<u64, (oneshot::Sender<Vec<u8>>, OwnedSemaphorePermit)>>;
+
+/// Connects to one server after the other, for ever.
+pub(super) async fn drive(
+    mut remote: Remote,
+    tls: TlsConnector,
+    mut lanes: Lanes<Call>,
+    shared: Arc<Shared>,
+) {
+    let timing = remote.timing;
+    // Clients that begin with different servers share the load.
+    let servers = remote.servers.len();
+    remote.servers.rotate_left(if servers > 1 { usize::from(random()) % servers } else { 0 });
+    let mut backoff = timing.backoff;
+    loop {
+        let mut troubles = Vec::new();
+        for server in &remote.servers {
+            let connecting = timeout(timing.handshake, connect(&remote, &tls, server, &shared));
+            let connected = connecting.await.unwrap_or_else(|_| {
+                let words = format!("no handshake within {} s", timing.handshake.as_secs());
+                Err(io::Error::new(io::ErrorKind::TimedOut, words))
+            });
+            let error = match connected {
+                Ok((inbox, writer)) => {
+                    shared.state.send_replace(State::Connected);
+                    // Hints got lost in between.
+                    shared.bell.ring();
+                    let since = Instant::now();
+                    let over = exchange(inbox, writer, &mut lanes, &remote, &shared).await;
+                    if since.elapsed() > timing.silence {
+                        backoff = timing.backoff;
+                    }
+                    over
+                }
+                Err(error) => error,
+            };
+            troubles.push(format!("{server}: {error}"));
+        }
+        shared.state.send_replace(State::Down(troubles.join("; ")));
+        // Between half of it and all of it, so that clients of a server that went away do not come back at once.
+        sleep(backoff.mul_f32(0.5 + f32::from(random()) / 512.0)).await;
+        backoff = (2 * backoff).min(timing.backoff_max);
+    }
+}
+
+fn random() -> u8 {
+    let mut byte = [0];
+    // Without random bytes every client takes the same time.
+    let _ = getrandom::fill(&mut byte);
+    byte[0]
+}
+
+/// Connects to a server, and says which principal this is.
+async fn connect(
+    remote: &Remote,
+    tls: &TlsConnector,
+    server: &str,
+    shared: &Shared,
+) -> io::Result<(Inbox<ReadHalf<Tls>>, WriteHalf<Tls>)> {
+    let (host, _) = server.rsplit_once(':').ok_or_else(|| io::Error::other("it is not `host:port`"))?;
+    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+    let name = ServerName::try_from(host).map_err(io::Error::other)?;
+    let stream = TcpStream::connect(server).await?;
+    stream.set_nodelay(true)?;
+    let (reader, mut writer) = tokio::io::split(tls.connect(name, stream).await?);
+    let hello = Hello { token: remote.token.clone() };
+    let body = serde_json::to_vec(&hello).map_err(io::Error::other)?;
+    Message { kind: Kind::Hello, stream: 0, body }.write(&mut writer).await?;
+    let mut inbox = Inbox::new(reader, HELLO_MAX, remote.timing.silence);
+    let first = inbox.next().await?;
+    match first.kind {
+        Kind::Welcome => {
+            let welcome: Welcome = serde_json::from_slice(&first.body).map_err(io::Error::other)?;
+            shared.check_journal(&welcome.journal)?;
+            inbox.trust();
+            Ok((inbox, writer))
+        }
+        Kind::Refusal => {
+            let words = String::from_utf8_lossy(&first.body).escape_default().to_string();
+            Err(io::Error::new(io::ErrorKind::PermissionDenied, words))
+        }
+        _ => Err(broken("it does not answer a hello")),
+    }
+}
+
+/// Writes calls and hands out answers until the connection is lost, and returns why it was.
+async fn exchange(
+    inbox: Inbox<ReadHalf<Tls>>,
+    writer: WriteHalf<Tls>,
+    lanes: &mut Lanes<Call>,
+    remote: &Remote,
+    shared: &Shared,
+) -> io::Error {
+    let sent = Sent::default();
+    let mut streams = 0;
+    let send = |call: Call| {
+        // Its caller has given up.
+        if call.answer.is_closed() {
+            return None;
+        }
+        streams += 1;
+        let kind = match call.lane {
+            Lane::Urgent => Kind::Urgent,
+            Lane::Ordinary => Kind::Request,
+        };
+        sent.lock().unwrap_or_else(PoisonError::into_inner).insert(streams, (call.answer, call.place));
+        Some(Message { kind, stream: streams, body: call.body })
+    };
+    tokio::select! {
+        written = lanes.write(writer, &remote.timing, send) => match written {
+            Ok(()) => io::Error::other("the link is closed"),
+            Err(error) => error,
+        },
+        error = answers(inbox, &sent, shared) => error,
+    }
+}
+
+/// Hands out answers.
+async fn answers(mut inbox: Inbox<impl AsyncRead + Unpin>, sent: &Sent, shared: &Shared) -> io::Error {
+    loop {
+        let message = match inbox.next().await {
+            Ok(message) => message,
+            Err(error) => return error,
+        };
+        match message.kind {
+            Kind::Beat => {}
+            Kind::Hint => shared.bell.ring(),
+            Kind::Answer => {
+                let call = sent.lock().unwrap_or_else(PoisonError::into_inner).remove(&message.stream);
+                if let Some((answer, _place)) = call {
+                    // Its caller may have given up.
+                    let _ = answer.send(message.body);
+                }
+            }
+            _ => return broken("a message that no server sends"),
+        }
+    }
+}

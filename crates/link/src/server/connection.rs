@@ -1,0 +1,120 @@
+//! One connection: the handshake, then requests in and answers out, in any order.
+
+use std::io;
+use std::sync::Arc;
+
+use lastword_store::{Error, Store};
+use tokio::io::{AsyncRead, ReadHalf, WriteHalf};
+use tokio::net::TcpStream;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinSet;
+use tokio::time::{Duration, sleep, timeout};
+use tokio_rustls::server::TlsStream;
+
+use super::answer::{Desk, encode};
+use super::shared::Server;
+use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
+use crate::outbox::{Lane, Outbox, outbox};
+use crate::policy::{Gate, Principal};
+use crate::wire::{Hello, Request, Welcome};
+use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
+
+/// Between two hints. The first after a pause is sent at once; many commits are one hint.
+const HINT_PAUSE: Duration = Duration::from_millis(20);
+
+/// An answer on its way out, which counts as under way until it is written.
+type Outgoing = (Message, Option<OwnedSemaphorePermit>);
+
+type Tls = TlsStream<TcpStream>;
+
+/// Serves one connection until it ends.
+pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStream) {
+    let Ok(stranger) = Arc::clone(&server.strangers).try_acquire_owned() else { return };
+    let greeting = timeout(server.options.timing.handshake, greet(server, stream));
+    let Ok(Ok((inbox, writer, principal))) = greeting.await else { return };
+    drop(stranger);
+    let desk = Arc::new(Desk::new(server.store.clone(), principal, server.options.clock));
+    let (outbox, mut lanes) = outbox::<Outgoing>();
+    let timing = &server.options.timing;
+    // Whatever ends first ends the connection; requests that are under way are dropped with their answers.
+    tokio::select! {
+        _ = lanes.write(writer, timing, |(message, _)| Some(message)) => {}
+        _ = requests(&desk, inbox, &outbox, timing.answer.mul_f32(0.8)) => {}
+        () = hints(&server.store, &outbox) => {}
+    }
+}
+
+/// Makes the TLS connection, and asks which principal it is.
+async fn greet<S: Store, G: Gate>(
+    server: &Server<S, G>,
+    stream: TcpStream,
+) -> io::Result<(Inbox<ReadHalf<Tls>>, WriteHalf<Tls>, Principal)> {
+    stream.set_nodelay(true)?;
+    let (reader, mut writer) = tokio::io::split(server.tls.accept(stream).await?);
+    let mut inbox = Inbox::new(reader, HELLO_MAX, server.options.timing.silence);
+    let hello = inbox.next().await?;
+    let hello: Option<Hello> = Some(hello)
+        .filter(|first| first.kind == Kind::Hello)
+        .and_then(|first| serde_json::from_slice(&first.body).ok());
+    let hello = hello.ok_or_else(|| broken("the first message is no hello"))?;
+    let Some(principal) = server.gate.principal(&hello.token) else {
+        let body = b"the token is not known to this server: enrol the worker again".to_vec();
+        Message { kind: Kind::Refusal, stream: 0, body }.write(&mut writer).await?;
+        return Err(broken("an unknown token"));
+    };
+    let welcome = Welcome { journal: server.options.journal.clone() };
+    let body = serde_json::to_vec(&welcome).map_err(io::Error::other)?;
+    Message { kind: Kind::Welcome, stream: 0, body }.write(&mut writer).await?;
+    inbox.trust();
+    Ok((inbox, writer, principal))
+}
+
+/// Takes requests, and answers each in a task of its own. Renewals have their own places, so that no other request keeps them waiting.
+async fn requests<S: Store, R: AsyncRead + Unpin>(
+    desk: &Arc<Desk<S>>,
+    mut inbox: Inbox<R>,
+    outbox: &Outbox<Outgoing>,
+    answer_max: Duration,
+) -> io::Result<()> {
+    let (ordinary, urgent) =
+        (Arc::new(Semaphore::new(UNDER_WAY_MAX)), Arc::new(Semaphore::new(URGENT_UNDER_WAY_MAX)));
+    let mut tasks = JoinSet::new();
+    loop {
+        let Message { kind, stream, body } = inbox.next().await?;
+        while tasks.try_join_next().is_some() {}
+        let (lane, places) = match kind {
+            Kind::Beat => continue,
+            Kind::Request => (Lane::Ordinary, &ordinary),
+            Kind::Urgent => (Lane::Urgent, &urgent),
+            _ => return Err(broken("a message that no client sends")),
+        };
+        // A client waits for a place; one that does not is not one of ours.
+        let place = Arc::clone(places).try_acquire_owned();
+        let place = place.map_err(|_| broken("more requests at once than are allowed"))?;
+        let request: Request = serde_json::from_slice(&body).map_err(broken_request)?;
+        if (lane == Lane::Urgent) != request.is_urgent() {
+            return Err(broken("a request in the wrong lane"));
+        }
+        let (desk, outbox) = (Arc::clone(desk), outbox.clone());
+        tasks.spawn(async move {
+            let body = timeout(answer_max, desk.answer(request)).await.unwrap_or_else(|_| {
+                let words = format!("the store did not answer within {} s", answer_max.as_secs());
+                encode::<()>(&Err(Error::Unavailable(words)))
+            });
+            outbox.put(lane, (Message { kind: Kind::Answer, stream, body }, Some(place)));
+        });
+    }
+}
+
+fn broken_request(error: serde_json::Error) -> io::Error {
+    broken(format!("a request that does not read: {error}"))
+}
+
+/// Passes on that something was committed.
+async fn hints<S: Store>(store: &S, outbox: &Outbox<Outgoing>) {
+    let mut hints = store.hints();
+    while hints.next().await {
+        outbox.put(Lane::Urgent, (Message::bare(Kind::Hint), None));
+        sleep(HINT_PAUSE).await;
+    }
+}

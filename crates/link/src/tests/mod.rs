@@ -1,0 +1,10 @@
+//! Connections, hostile peers and rights, each over real sockets and TLS.
+
+mod certificates;
+mod connection;
+mod hostile;
+mod proxy;
+mod rights;
+mod setup;
+mod stuck;
+mod verbs;

@@ -2,6 +2,7 @@
 
 use lastword_core::ids::Incarnation;
 use lastword_core::job::Phase;
+use lastword_core::receipt::{LaunchError, LaunchStep};
 use lastword_core::spec::{OnPartition, Spec};
 use lastword_core::{AttemptNo, HostId, Job, JobId, OwnerId};
 use lastword_engine::{Engine, Jobs, LocalHost, Options};
@@ -67,4 +68,22 @@ async fn a_tree_follows_the_lease_of_the_life_that_holds_it() {
     end_of(&engine, leased).await;
     engine.desk().cancel(kept, &super::wish(true)).await.unwrap();
     end_of(&engine, kept).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_launch_without_a_lease_is_refused_and_tried_again() {
+    let bench = Bench::new();
+    let engine = start(&bench, &host(&bench));
+    engine.ready().await;
+    for entry in std::fs::read_dir(bench.cwd().join("leases")).unwrap() {
+        std::fs::remove_file(entry.unwrap().path()).unwrap();
+    }
+    let id = run(&engine, bench.script("echo >ran")).await;
+    let job = end_of(&engine, id).await;
+    assert!(!bench.cwd().join("ran").exists());
+    assert!(job.attempts.len() > 1, "it is no failure of the job");
+    for attempt in &job.attempts {
+        let end = attempt.end.as_ref().expect("it ended");
+        assert_eq!(end.receipt.launch_error, Some(LaunchError::at(LaunchStep::Lease)));
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use lastword_core::receipt::{Level, Tree};
+use lastword_core::receipt::{Level, Proof, Receipt, Tree};
 use lastword_core::report::{Found, Report};
 use lastword_core::{AttemptNo, Awake, Job, JobId};
 use lastword_proc::{self as proc, Alive, Error, Identity, Keeper, Located, boot_id};
@@ -45,10 +45,20 @@ impl LocalHost {
     pub(super) fn locate_and_adopt(&self, order: &Order, attempt: AttemptNo) -> Result<Report, String> {
         let known = KnownAttempt::of(&order.job, attempt);
         let located = self.locate_known(order.job.id, attempt, &known)?;
-        if matches!(located, Report::Located { found: Found::Alive { .. }, .. }) {
-            self.adopt(order, attempt)?;
+        match located {
+            Report::Located { found: Found::Alive { .. }, .. } => {
+                self.adopt(order, attempt)?;
+                Ok(located)
+            }
+            // Where hosts share a journal, the other boot may be that of a host whose clone this is. Its life is over, which proves it by time.
+            Report::Located { found: Found::OtherBoot, .. }
+                if self.lease_of(&order.job, order.life).is_some() =>
+            {
+                let found = Found::Ended(Box::new(Receipt::bare(Proof::LeaseSelfFenced)));
+                Ok(Report::Located { attempt, found })
+            }
+            other => Ok(other),
         }
-        Ok(located)
     }
 
     /// Has the keeper of a tree that an earlier life left follow the lease of this one.

@@ -4,7 +4,7 @@
 
 use lastword_core::effects::Effect;
 use lastword_core::outcome::Cause;
-use lastword_core::receipt::{Exit, KeeperStop, Rung};
+use lastword_core::receipt::{Exit, KeeperStop, Proof, Receipt, Rung};
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::OnPartition;
 use lastword_core::{AttemptNo, Incarnation, Job};
@@ -206,7 +206,14 @@ impl World {
 
     fn find(&mut self, key: Key, job: &Job) -> Found {
         let escapes = self.random.chance(20);
-        self.places.entry(key).or_default().locate(job, key.attempt, &self.hosts[key.host], escapes)
+        let found =
+            self.places.entry(key).or_default().locate(job, key.attempt, &self.hosts[key.host], escapes);
+        let keeps = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
+        match found {
+            // The other boot may be that of a host whose clone this is. Its life is over, which proves it by time.
+            Found::OtherBoot if !keeps => Found::Ended(Box::new(Receipt::bare(Proof::LeaseSelfFenced))),
+            found => found,
+        }
     }
 
     fn watch(&mut self, key: Key, hold: Hold, effect: Effect, given_up: bool) {

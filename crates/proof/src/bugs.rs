@@ -86,7 +86,6 @@ const MUST: &[(&str, Must)] = &[
     ("ack-before-sync", Must::Simulation),
     ("torn-accepted", Must::Simulation),
     ("new-life-ends-trees", Must::Simulation),
-    ("margin-zero", Must::Simulation),
     ("retry-after-cancel", Must::Simulation),
     ("last-word-before-empty", Must::Simulation),
     ("append-twice", Must::Cuts),

@@ -14,7 +14,7 @@ use lastword_proc::{
 };
 use rustix::process::{Pid, Signal};
 
-use crate::common::{FORCE, PATIENCE, Place, block_record, read, until};
+use crate::common::{FORCE, PATIENCE, Place, block_record, delete, read, until};
 use crate::executable::lastword;
 
 #[test]
@@ -455,7 +455,7 @@ fn c36_a_folder_removed_under_a_running_tree_is_written_again_by_its_keeper() {
         let environ = std::fs::read(format!("/proc/{}/environ", launched.leader.pid)).unwrap();
         environ.is_empty().then_some(())
     });
-    std::fs::remove_dir_all(&launch.dir).unwrap();
+    delete(&launch.dir);
     let found = locate_known(&launch.dir, boot_id(), Some(&launched.leader)).unwrap();
     let Located::Alive(alive) = found else { panic!("{found:?}, but it is running") };
     assert_eq!(alive.leader.map(|(leader, _)| leader), Some(launched.leader.clone()));
@@ -473,7 +473,7 @@ fn c36_a_keeper_records_the_end_although_its_folder_was_removed() {
         let launch = place.script(name, "echo $$; while ! test -e go; do sleep 0.01; done; exit 4");
         let launched = place.launch(&launch);
         let pids = place.pids(&launch, 1);
-        std::fs::remove_dir_all(&launch.dir).unwrap();
+        delete(&launch.dir);
         match victim {
             true => assert!(launched.shim.signal(Signal::KILL).unwrap()),
             false => std::fs::write(launch.cwd.join("go"), "").unwrap(),
@@ -500,7 +500,7 @@ fn c36_a_tree_without_records_and_keeper_is_ended_and_was_not_never_started() {
         until("its keeper is gone", || {
             (!launched.guard.is_alive() && !launched.shim.is_alive()).then_some(())
         });
-        std::fs::remove_dir_all(&launch.dir).unwrap();
+        delete(&launch.dir);
         let found = locate_known(&launch.dir, boot_id(), Some(&launched.leader)).unwrap();
         let Located::Vanished(record) = found else { panic!("{found:?}, but it ran") };
         assert_eq!(record.receipt.proof, Proof::BestEffort);
@@ -517,7 +517,7 @@ fn c36_a_process_that_has_the_name_of_a_keeper_is_left_alone() {
     let program = launch.cwd.join("lw-shim");
     std::fs::copy("/bin/sleep", &program).unwrap();
     let mut other = std::process::Command::new(&program).arg("100").spawn().unwrap();
-    std::fs::remove_dir_all(&launch.dir).unwrap();
+    delete(&launch.dir);
     assert!(matches!(
         locate_known(&launch.dir, boot_id(), Some(&launched.leader)).unwrap(),
         Located::Alive(_)

@@ -8,7 +8,7 @@ use lastword_proc::{Folder, Keeper, Launch, Located, boot_id, exit_record, locat
 use rustix::fs::FlockOperation;
 use rustix::process::Signal;
 
-use crate::common::{FORCE, PATIENCE, Place, block_record, read, until};
+use crate::common::{FORCE, PATIENCE, Place, block_record, delete, read, until};
 
 #[test]
 fn c18_c19_a_record_that_cannot_be_written_is_retried_and_requests_meanwhile_change_nothing() {
@@ -74,7 +74,7 @@ fn c40_an_unreadable_folder_does_not_keep_the_tree_alive() {
     let launched = place.launch(&launch);
     let pids = place.pids(&launch, 1);
     let mut keeper = Keeper::connect(&launch.dir, 0).unwrap();
-    std::fs::remove_dir_all(&launch.dir).unwrap();
+    delete(&launch.dir);
     keeper.stop(FORCE).unwrap();
     until("the tree is dead", || (!pids[0].is_alive()).then_some(()));
     // There is no folder for the record any more, so the keeper exits.

@@ -1,6 +1,6 @@
 //! What the tests of the keeper share: a folder for attempts, scripts to run in them, and polling.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use lastword_proc::{
@@ -102,6 +102,11 @@ pub(crate) fn block_record(launch: &Launch, shim: &Identity) -> PathBuf {
     let obstacle = launch.dir.join(format!("exit.{}.tmp", shim.pid));
     std::fs::create_dir(&obstacle).expect("an obstacle");
     obstacle
+}
+
+/// Deletes the folder of a living keeper. A request of another test may make the keeper write in it meanwhile.
+pub(crate) fn delete(folder: &Path) {
+    until("the folder is deleted", || std::fs::remove_dir_all(folder).ok());
 }
 
 /// Polls a condition that must become true.

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use rustix::process::Signal;
 
 use crate::executable::lastword;
-use crate::home::{Home, is_alive, kill, parent, pids_in, signal, until};
+use crate::home::{Home, delete, is_alive, kill, parent, pids_in, signal, until};
 
 /// Prints numbered lines until told to stop, then one more, and exits with 7.
 fn counting(home: &Home) -> String {
@@ -58,7 +58,7 @@ fn c37_the_next_daemon_finds_a_job_whose_folder_was_deleted() {
     until("its environment is empty", || {
         std::fs::read(format!("/proc/{leader}/environ")).is_ok_and(|environ| environ.is_empty())
     });
-    std::fs::remove_dir_all(home.state().join("jobs").join(&job)).unwrap();
+    delete(&home.state().join("jobs").join(&job));
     home.kill_daemon();
     assert_eq!(home.show(&job)["phase"], "running");
     assert_eq!(home.leader(&job), leader);

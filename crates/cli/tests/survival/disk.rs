@@ -1,6 +1,6 @@
 //! Stored data that cannot be read or written.
 
-use crate::home::{CommandOutput, Home, is_alive, until};
+use crate::home::{CommandOutput, Home, delete, is_alive, until};
 
 /// Checks that a command failed with our own error, which names the file.
 fn is_refused(output: &CommandOutput, names: &str) {
@@ -110,7 +110,7 @@ fn c44_a_daemon_whose_state_folder_was_moved_or_deleted_leaves_it_to_the_next() 
     std::fs::rename(&elsewhere, home.state()).unwrap();
     assert_eq!(home.leader(&job), leader, "the next daemon has it");
     let before = home.daemon();
-    std::fs::remove_dir_all(home.state()).unwrap();
+    delete(&home.state());
     until("its daemon is gone", || !is_alive(before));
     assert!(is_alive(leader));
     // Its keeper may have made it again already, because another daemon asked for that.

@@ -209,6 +209,11 @@ impl CommandOutput {
     }
 }
 
+/// Deletes the folder of a living keeper. A request of another test may make the keeper write in it meanwhile.
+pub(crate) fn delete(folder: &Path) {
+    until("the folder is deleted", || std::fs::remove_dir_all(folder).is_ok());
+}
+
 /// Polls a condition that must become true.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begun = Instant::now();

@@ -109,48 +109,16 @@ enum Right {
     None,
 }
 
+/// Core says which facts are an owner's, for every kind there is. A last word is not, because a job that never started needs no owner to end.
 fn right(fact: &Fact) -> Right {
     match fact {
-        Fact::Released(_)
-        | Fact::LaunchIntended(_)
-        | Fact::Launched(_)
-        | Fact::Adopted(_)
-        | Fact::StopBegan(_)
-        | Fact::RungClimbed(_)
-        | Fact::LimitFired(_)
-        | Fact::LimitNeared(_)
-        | Fact::Paused(_)
-        | Fact::Unpaused(_)
-        | Fact::Rested(_)
-        | Fact::InputDelivered(_)
-        | Fact::SessionStarted(_)
-        | Fact::SessionChanged(_)
-        | Fact::TurnStarted(_)
-        | Fact::QuestionAsked(_)
-        | Fact::QuestionClosed(_)
-        | Fact::ItemCompleted(_)
-        | Fact::Spent(_)
-        | Fact::TurnEnded(_)
-        | Fact::AttemptEnded(_)
-        | Fact::RetryScheduled(_)
-        | Fact::LastWord(_) => Right::Owner,
+        Fact::LastWord(_) => Right::Owner,
         Fact::AnswerRequested(_) => Right::Derived,
         Fact::LateReported(_) => Right::Late,
-        Fact::Submitted(_)
-        | Fact::DependencySettled(_)
-        | Fact::DependencyRemoved(_)
-        | Fact::Rescheduled(_)
-        | Fact::CancelRequested(_)
-        | Fact::LimitChanged(_)
-        | Fact::LabelsChanged(_)
-        | Fact::InputRequested(_)
-        | Fact::RuleAdded(_)
-        | Fact::RuleRemoved(_)
-        | Fact::InterruptRequested(_)
-        | Fact::Abandoned(_)
-        | Fact::Claimed(_)
         // What this build does not know it cannot check.
-        | Fact::Unknown(_) => Right::None,
+        Fact::Unknown(_) => Right::None,
+        fact if fact.is_owners() => Right::Owner,
+        _ => Right::None,
     }
 }
 

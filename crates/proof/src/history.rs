@@ -6,12 +6,10 @@ use std::fs;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
-use lastword_core::decide::claim::Claimant;
-use lastword_core::life::Place;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{Append, Fact, HostId, Job, JobId, OwnerId, Timestamp};
+use lastword_core::{Append, Fact, Job, JobId, Timestamp};
 use lastword_store::sqlite::Sqlite;
-use lastword_store::{Claim, Claimed, Journal, Renew, Source};
+use lastword_store::{Claim, Claimed, Journal, Source};
 use tokio::task::JoinSet;
 
 use crate::jobs;
@@ -38,15 +36,7 @@ pub async fn main(words: &[&str]) -> Result<(), Box<dyn Error>> {
 /// Fills the state folder with so many ended jobs.
 pub async fn make(folder: &Path, count: u64) -> Result<(), Box<dyn Error>> {
     let journal = Sqlite::open(folder)?;
-    let owner = OwnerId("history".into());
-    let renew = Renew {
-        owner: owner.clone(),
-        place: Place::new("here", "boot"),
-        incarnation: None,
-        lease_ms: 1 << 40,
-    };
-    let incarnation = journal.renew(renew).await?.incarnation;
-    let by = Claimant { owner: owner.clone(), incarnation, host: HostId("here".into()), boot: None };
+    let by = jobs::register(&journal, "history", 1 << 40).await?;
     for first in (0..count).step_by(AT_ONCE as usize) {
         let numbers = first..count.min(first + AT_ONCE);
         let at_most = (numbers.end - numbers.start) as u32;
@@ -72,7 +62,7 @@ pub async fn make(folder: &Path, count: u64) -> Result<(), Box<dyn Error>> {
             lived?;
         }
     }
-    journal.end_life(incarnation, 0).await?;
+    journal.end_life(by.incarnation, 0).await?;
     Ok(())
 }
 

@@ -5,18 +5,21 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use lastword_core::decide::claim::Claimant;
 use lastword_core::event::{
     Abandoned, AttemptEnded, CancelRequested, Commit, LastWord, LateReported, LaunchIntended, Launched,
     LimitChanged, Released, RetryScheduled, SessionStarted, Spent, Stored, Submitted, TurnEnded, TurnEnding,
     TurnStarted, Usage,
 };
+use lastword_core::life::Place;
 use lastword_core::limits::Limit;
 use lastword_core::outcome::{Asked, Begun, Cause, Outcome};
 use lastword_core::receipt::{Level, Proof, Receipt, Tree};
 use lastword_core::spec::{Conversation, Spec, Work};
 use lastword_core::{
-    Append, AppendId, AttemptNo, Awake, Fact, Fence, Illegal, Job, JobId, Timestamp, TurnNo,
+    Append, AppendId, AttemptNo, Awake, Fact, Fence, Illegal, Job, JobId, OwnerId, Timestamp, TurnNo,
 };
+use lastword_store::{Journal, Renew};
 
 /// When every case begins: a fixed moment, so that nothing depends on the clock of the machine.
 pub const NOW: Timestamp = Timestamp(1_794_700_800_000);
@@ -26,6 +29,19 @@ pub fn id(n: u64) -> JobId {
     let mut random = [0; 10];
     random[2..].copy_from_slice(&n.to_be_bytes());
     JobId::new(0, NOW.plus_ms(n), random)
+}
+
+/// Registers an owner on the host `here`, with this lease.
+pub async fn register(
+    journal: &impl Journal,
+    owner: &str,
+    lease_ms: u64,
+) -> lastword_store::Result<Claimant> {
+    let (owner, place) = (OwnerId(owner.into()), Place::new("here", "boot"));
+    let host = place.host.clone();
+    let renew = Renew { owner: owner.clone(), place, incarnation: None, lease_ms };
+    let incarnation = journal.renew(renew).await?.incarnation;
+    Ok(Claimant { owner, incarnation, host, boot: None })
 }
 
 /// Returns an append id that is unique in this process and distinct from the ids that owners count themselves.

@@ -1,26 +1,16 @@
 //! A database that has lost what it gave: whether it is noticed, and whether the new instance waits.
 
 use lastword_core::decide::claim::Claimant;
-use lastword_core::life::Place;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{HostId, OwnerId};
 use lastword_store::memory::Memory;
 use lastword_store::postgres::Postgres;
-use lastword_store::{Claim, Journal, Renew, Result, Source};
+use lastword_store::{Claim, Journal, Result, Source};
 
 use crate::jobs;
 use crate::pg::{Server, options};
 
 async fn register(journal: &impl Journal, owner: &str) -> Result<Claimant> {
-    let owner = OwnerId(owner.into());
-    let renew = Renew {
-        owner: owner.clone(),
-        place: Place::new("here", "boot"),
-        incarnation: None,
-        lease_ms: 1 << 20,
-    };
-    let incarnation = journal.renew(renew).await?.incarnation;
-    Ok(Claimant { owner, incarnation, host: HostId("here".into()), boot: None })
+    jobs::register(journal, owner, 1 << 20).await
 }
 
 /// Claims a job, and returns how many it was given.

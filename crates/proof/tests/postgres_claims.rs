@@ -5,15 +5,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use lastword_core::decide::claim::Claimant;
-use lastword_core::life::Place;
 use lastword_core::spec::Spec;
 use lastword_core::view::row::PhaseName;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{Epoch, Fact, Fence, HostId, Job, JobId, OwnerId, Timestamp};
+use lastword_core::{Epoch, Fact, Fence, Job, JobId, Timestamp};
 use lastword_proof::jobs;
 use lastword_proof::pg::{self, Shared};
 use lastword_store::postgres::{Clock, Options, Postgres, claim_statements};
-use lastword_store::{Catalog as _, Claim, Group, Groups as _, Journal, Renew, Source};
+use lastword_store::{Catalog as _, Claim, Group, Groups as _, Journal, Source};
 use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
 
@@ -35,15 +34,7 @@ async fn stage() -> Stage {
 }
 
 async fn register(journal: &Postgres, owner: &str) -> Claimant {
-    let owner = OwnerId(owner.into());
-    let renew = Renew {
-        owner: owner.clone(),
-        place: Place::new("here", "boot"),
-        incarnation: None,
-        lease_ms: 1 << 30,
-    };
-    let incarnation = journal.renew(renew).await.expect("anyone may register").incarnation;
-    Claimant { owner, incarnation, host: HostId("here".into()), boot: None }
+    jobs::register(journal, owner, 1 << 30).await.expect("anyone may register")
 }
 
 async fn take(Stage { journal, ann, .. }: &Stage, now: Timestamp) -> Vec<JobId> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{Append, HostId, Job, OwnerId};
+use lastword_core::{Append, Job};
 use lastword_proof::pg::{self, Server, Settings, Shared};
 use lastword_proof::{jobs, lost};
 use lastword_store::postgres::{Options, Postgres};
@@ -29,15 +29,7 @@ async fn renew(journal: &Postgres, by: &Claimant) -> Result<Renewed> {
 }
 
 async fn register(journal: &Postgres, owner: &str) -> Claimant {
-    let owner = OwnerId(owner.into());
-    let renew = Renew {
-        owner: owner.clone(),
-        place: Place::new("here", "boot"),
-        incarnation: None,
-        lease_ms: LEASE_MS,
-    };
-    let incarnation = journal.renew(renew).await.expect("anyone may register").incarnation;
-    Claimant { owner, incarnation, host: HostId("here".into()), boot: None }
+    jobs::register(journal, owner, LEASE_MS).await.expect("anyone may register")
 }
 
 async fn submit(journal: &Postgres, n: u64) -> Job {
@@ -172,8 +164,7 @@ async fn c38_an_asynchronous_failover_shortens_no_lease() {
     for other in &others {
         register(other, "anyone").await;
     }
-    let end = Renew { lease_ms: 0, ..renewal(&ann.by) };
-    ann.journal.renew(end).await.expect("it is alive");
+    renew(&ann.journal, &ann.by).await.expect("it is alive");
     pair.first.is_followed_by(&pair.second).await;
     pair.second.cut_off().await;
     renew(&ann.journal, &ann.by).await.expect("it is alive");

@@ -6,7 +6,7 @@ use std::time::Duration;
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{Append, HostId, Job, JobId, OwnerId, Timestamp};
+use lastword_core::{Append, Job, JobId, OwnerId, Timestamp};
 use lastword_proof::jobs;
 use lastword_proof::late_commit::{feed, read_around};
 use lastword_proof::pg::{self, Shared};
@@ -43,15 +43,7 @@ async fn aside(url: &str) -> Client {
 }
 
 async fn register(journal: &Postgres, owner: &str) -> Claimant {
-    let owner = OwnerId(owner.into());
-    let renew = Renew {
-        owner: owner.clone(),
-        place: Place::new("here", "boot"),
-        incarnation: None,
-        lease_ms: LEASE_MS,
-    };
-    let incarnation = journal.renew(renew).await.expect("anyone may register").incarnation;
-    Claimant { owner, incarnation, host: HostId("here".into()), boot: None }
+    jobs::register(journal, owner, LEASE_MS).await.expect("anyone may register")
 }
 
 async fn take(journal: &Postgres, by: &Claimant, at_most: u32) -> Vec<Claimed> {

@@ -3,14 +3,12 @@
 
 use std::time::Duration;
 
-use lastword_core::decide::claim::Claimant;
-use lastword_core::life::Place;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{HostId, JobId, OwnerId, Seq, Timestamp};
+use lastword_core::{JobId, Seq, Timestamp};
 use lastword_proof::jobs;
 use lastword_proof::pg::{self, Shared};
 use lastword_store::postgres::{Options, Postgres, load_statement, settle_statement};
-use lastword_store::{Claim, Journal, Renew, Source};
+use lastword_store::{Claim, Journal, Source};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
@@ -100,15 +98,7 @@ async fn locked(months: u64) -> Locked {
         })
         .await;
         assert_eq!(stored, Ok(Seq(1)));
-        let owner = OwnerId("ann".into());
-        let renew = Renew {
-            owner: owner.clone(),
-            place: Place::new("here", "boot"),
-            incarnation: None,
-            lease_ms: 1 << 30,
-        };
-        let incarnation = journal.renew(renew).await.expect("anyone may register").incarnation;
-        let by = Claimant { owner, incarnation, host: HostId("here".into()), boot: None };
+        let by = jobs::register(&journal, "ann", 1 << 30).await.expect("anyone may register");
         let from = Source::Ready { group: "q".to_owned(), slots: None };
         let claim =
             Claim { by, from, labels: WorkerLabels::default(), at_most: 1, now: jobs::NOW.plus_ms(1 << 30) };

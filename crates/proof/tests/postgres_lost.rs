@@ -8,7 +8,7 @@ use std::time::Duration;
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{Append, Fence, HostId, Job, OwnerId};
+use lastword_core::{Append, Fence, Job};
 use lastword_proof::crash::proxy::Proxy;
 use lastword_proof::jobs;
 use lastword_proof::pg::{self, Server, Settings, Shared};
@@ -54,15 +54,7 @@ async fn submit(journal: &Postgres, n: u64) -> lastword_store::Result<Job> {
 }
 
 async fn register(journal: &Postgres, owner: &str) -> lastword_store::Result<Claimant> {
-    let owner = OwnerId(owner.into());
-    let renew = Renew {
-        owner: owner.clone(),
-        place: Place::new("here", "boot"),
-        incarnation: None,
-        lease_ms: LEASE_MS,
-    };
-    let incarnation = journal.renew(renew).await?.incarnation;
-    Ok(Claimant { owner, incarnation, host: HostId("here".into()), boot: None })
+    jobs::register(journal, owner, LEASE_MS).await
 }
 
 /// A journal in which every write has something to do.
@@ -171,7 +163,7 @@ impl Life {
     }
 }
 
-/// The network loses its way to connections that wait in the pool, and nobody says so.
+/// The network loses its way to connections that wait in the pool, without an error.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_that_does_not_answer_is_not_used_again() {
     let server = Server::start(Settings::default()).expect("PostgreSQL starts");

@@ -44,7 +44,7 @@ pub trait Journal: Clone + Send + Sync + 'static {
     fn lives(&self) -> impl Future<Output = Result<Vec<Life>>> + Send;
 
     /// Ends a life if `beat` is still its beat, and reports whether it did. A life that is over cannot renew, and its jobs can be taken over
-    /// from anywhere. Whoever has seen the beat stand still for long enough may call it, and the owner itself once it holds nothing.
+    /// from anywhere. It is for a process that has seen the beat stand still for long enough, and for the owner itself once it holds nothing.
     fn end_life(&self, life: Incarnation, beat: u64) -> impl Future<Output = Result<bool>> + Send;
 
     /// Reports whether processes on several hosts may use the journal at once.

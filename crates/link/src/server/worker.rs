@@ -69,7 +69,7 @@ impl Worker {
         }
     }
 
-    /// Refuses the life of another owner. One that is over is nobody's: the journal says that there is nothing to end.
+    /// Refuses the life of another owner. One that is over has no owner any more: the journal says that there is nothing to end.
     pub(super) async fn check_life<J: Journal>(&self, journal: &J, life: Incarnation) -> Result<()> {
         match find_life(journal, life).await? {
             Some(life) if life.owner != self.owner => {

@@ -4,13 +4,11 @@
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lastword_core::decide::claim::Claimant;
 use lastword_core::event::{LimitChanged, Submitted};
-use lastword_core::life::Place;
 use lastword_core::limits::{Limit, Limits};
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{Append, Fact, Fence, HostId, Job, JobId, OwnerId, Seq};
-use lastword_store::{Claim, Journal, Renew, Source};
+use lastword_core::{Append, Fact, Fence, Job, JobId, Seq};
+use lastword_store::{Claim, Journal, Source};
 
 use super::history::{Acked, Mark};
 use crate::jobs;
@@ -55,15 +53,7 @@ fn with_mark(job: &Job, fence: Option<&Fence>, name: &str, more: Vec<Fact>) -> (
 
 /// Runs job after job until the process is killed or the journal fails. `run` and `worker` keep names apart.
 pub async fn work(journal: impl Journal, run: u64, worker: u64, acks: Acks) -> lastword_store::Result<()> {
-    let owner = OwnerId(format!("owner-{worker}").into());
-    let renew = Renew {
-        owner: owner.clone(),
-        place: Place::new("here", "boot"),
-        incarnation: None,
-        lease_ms: LEASE_MS,
-    };
-    let incarnation = journal.renew(renew).await?.incarnation;
-    let by = Claimant { owner, incarnation, host: HostId("here".into()), boot: None };
+    let by = jobs::register(&journal, &format!("owner-{worker}"), LEASE_MS).await?;
     // A queue for each run and worker: a job that a killed run left behind is not taken by mistake.
     let queue = format!("queue-{run}-{worker}");
     for n in 0.. {

@@ -5,10 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lastword_core::decide::claim::Claimant;
-use lastword_core::life::Place;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{Append, AppendId, Fence, HostId, Job, JobId, OwnerId};
-use lastword_store::{Claim, Claimed, Journal, Renew, Source};
+use lastword_core::{Append, AppendId, Fence, Job, JobId};
+use lastword_store::{Claim, Claimed, Journal, Source};
 use tokio::task::JoinSet;
 
 use crate::jobs;
@@ -26,15 +25,7 @@ pub(super) fn fresh_id() -> JobId {
 
 /// Registers an owner.
 pub(super) async fn register(journal: &impl Journal, owner: &str) -> Outcome<Claimant> {
-    let owner = OwnerId(owner.into());
-    let renew = Renew {
-        owner: owner.clone(),
-        place: Place::new("here", "boot"),
-        incarnation: None,
-        lease_ms: LEASE_MS,
-    };
-    let incarnation = journal.renew(renew).await?.incarnation;
-    Ok(Claimant { owner, incarnation, host: HostId("here".into()), boot: None })
+    Ok(jobs::register(journal, owner, LEASE_MS).await?)
 }
 
 /// Submits `count` jobs to a queue, all at once.

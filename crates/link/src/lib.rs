@@ -6,12 +6,13 @@
 //! - `wire.rs`: verbs, answers and the forms of what they carry; `carried.rs`: how forms are composed.
 //! - `frame.rs`, `outbox.rs`: messages in pieces, urgent ones in between.
 //! - `tls.rs`: the server's certificate, and how it is known again.
-//! - `policy.rs`: what a principal may do.
+//! - `policy.rs`: what a principal may do. `bells.rs`: what a worker should look at.
 //! - `client.rs`, `server.rs`: the two sides.
 //!
 //! Tests: `tests/` for connections, hostile peers and rights; the verbs in `crates/proof`, whose conformance suite and differential run
 //! have journals behind a link as backends.
 
+mod bells;
 mod carried;
 mod client;
 mod frame;
@@ -24,6 +25,7 @@ mod timing;
 mod tls;
 mod wire;
 
+pub use bells::Bells;
 pub use client::{Link, NoServer, Remote};
 pub use policy::{Gate, Principal};
 pub use server::{Options, serve};

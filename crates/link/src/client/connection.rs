@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lastword_store::hints::Hint;
 use tokio::io::{AsyncRead, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -13,6 +14,7 @@ use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::shared::{Call, Remote, Shared, State};
+use crate::carried::In;
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
 use crate::outbox::{Lane, Lanes};
 use crate::wire::{Hello, Welcome};
@@ -146,7 +148,11 @@ async fn answers(mut inbox: Inbox<impl AsyncRead + Unpin>, sent: &Sent, shared: 
         };
         match message.kind {
             Kind::Beat => {}
-            Kind::Hint => shared.bell.ring(),
+            Kind::Hint => match serde_json::from_slice::<In<Hint>>(&message.body) {
+                Ok(In(Hint::Commit)) => shared.bell.ring(),
+                Ok(In(hint)) => shared.bell.tell(hint),
+                Err(_) => return broken("a hint that does not read"),
+            },
             Kind::Answer => {
                 let call = sent.lock().unwrap_or_else(PoisonError::into_inner).remove(&message.stream);
                 if let Some((answer, _place)) = call {

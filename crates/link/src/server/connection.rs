@@ -3,23 +3,25 @@
 use std::io;
 use std::sync::Arc;
 
+use lastword_store::hints::Hint;
 use lastword_store::{Error, Store};
 use tokio::io::{AsyncRead, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
 use super::answer::{Desk, encode};
 use super::shared::Server;
+use crate::carried::Out;
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
 use crate::outbox::{Lane, Outbox, outbox};
 use crate::policy::{Gate, Principal};
 use crate::wire::{Hello, Request, Welcome};
 use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
 
-/// Between two hints. The first after a pause is sent at once; many commits are one hint.
+/// Between two hints at commits. The first after a pause is sent at once; many commits are one hint.
 const HINT_PAUSE: Duration = Duration::from_millis(20);
 
 /// An answer on its way out, which counts as under way until it is written.
@@ -33,14 +35,21 @@ pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStr
     let greeting = timeout(server.options.timing.handshake, greet(server, stream));
     let Ok(Ok((inbox, writer, principal))) = greeting.await else { return };
     drop(stranger);
-    let desk = Arc::new(Desk::new(server.store.clone(), principal, server.options.clock));
+    let (ear, told) = match &principal {
+        Principal::Server => (None, None),
+        Principal::Worker { owner, labels } => {
+            let (ear, told) = server.options.bells.connect(owner, labels);
+            (Some(ear), Some(told))
+        }
+    };
+    let desk = Arc::new(Desk::new(server.store.clone(), principal, server.options.clock, ear));
     let (outbox, mut lanes) = outbox::<Outgoing>();
     let timing = &server.options.timing;
     // Whatever ends first ends the connection; requests that are under way are dropped with their answers.
     tokio::select! {
         _ = lanes.write(writer, timing, |(message, _)| Some(message)) => {}
         _ = requests(&desk, inbox, &outbox, timing.answer.mul_f32(0.8)) => {}
-        () = hints(&server.store, &outbox) => {}
+        () = hints(&server.store, told, &outbox) => {}
     }
 }
 
@@ -110,11 +119,24 @@ fn broken_request(error: serde_json::Error) -> io::Error {
     broken(format!("a request that does not read: {error}"))
 }
 
-/// Passes on that something was committed.
-async fn hints<S: Store>(store: &S, outbox: &Outbox<Outgoing>) {
-    let mut hints = store.hints();
-    while hints.next().await {
-        outbox.put(Lane::Urgent, (Message::bare(Kind::Hint), None));
-        sleep(HINT_PAUSE).await;
+/// Passes on hints: to a worker those that are for it, and to another server that something was committed.
+async fn hints<S: Store>(store: &S, told: Option<mpsc::Receiver<Hint>>, outbox: &Outbox<Outgoing>) {
+    let put = |hint: &Hint| {
+        let body = serde_json::to_vec(&Out(hint)).unwrap_or_default();
+        outbox.put(Lane::Urgent, (Message { kind: Kind::Hint, stream: 0, body }, None));
+    };
+    match told {
+        Some(mut told) => {
+            while let Some(hint) = told.recv().await {
+                put(&hint);
+            }
+        }
+        None => {
+            let mut hints = store.hints();
+            while hints.next().await.is_some() {
+                put(&Hint::Commit);
+                sleep(HINT_PAUSE).await;
+            }
+        }
     }
 }

@@ -6,7 +6,7 @@ use lastword_core::Timestamp;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
-use crate::Timing;
+use crate::{Bells, Timing};
 
 /// How a server serves.
 #[derive(Clone, Debug)]
@@ -20,6 +20,8 @@ pub struct Options {
     pub connections: usize,
     /// How long it waits for clients.
     pub timing: Timing,
+    /// Rings at the workers that are connected.
+    pub bells: Bells,
 }
 
 /// What the connections of a server share.

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::stuck::Stuck;
 use crate::frame::{Kind, Message};
 use crate::wire::Hello;
-use crate::{Fingerprint, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
+use crate::{Bells, Fingerprint, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
 
 /// The clock of every server.
 pub(super) const NOW: Timestamp = Timestamp(1_794_700_800_000);
@@ -75,7 +75,13 @@ impl Served {
     ) -> Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, fingerprint) = (listener.local_addr().unwrap(), identity.fingerprint());
-        let options = Options { journal: journal.to_owned(), clock: || NOW, connections, timing };
+        let options = Options {
+            journal: journal.to_owned(),
+            clock: || NOW,
+            connections,
+            timing,
+            bells: Bells::default(),
+        };
         let serving = tokio::spawn({
             let store = store.clone();
             async move {

@@ -95,7 +95,7 @@ async fn linked<S: Store, G>((store, guard): (S, G)) -> (Link, Served<G>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
     let identity = Identity::make().expect("a certificate can be made");
-    let trust = Trust::Fingerprint(identity.fingerprint());
+    let trust = Trust::Fingerprints(vec![identity.fingerprint()]);
     let timing = Timing::default();
     // The clock is for workers; this principal is a server.
     let clock = || Timestamp(0);

@@ -95,7 +95,7 @@ impl Served {
     pub(super) fn remote(&self, token: &str) -> Remote {
         Remote {
             servers: vec![self.address.to_string()],
-            trust: Trust::Fingerprint(self.fingerprint),
+            trust: Trust::Fingerprints(vec![self.fingerprint]),
             token: token.to_owned(),
             timing: self.timing,
         }
@@ -107,7 +107,7 @@ impl Served {
 
     /// Makes a TLS connection that a test speaks by itself.
     pub(super) async fn raw(&self) -> TlsStream<TcpStream> {
-        let config = Trust::Fingerprint(self.fingerprint).config().unwrap();
+        let config = Trust::Fingerprints(vec![self.fingerprint]).config().unwrap();
         let stream = TcpStream::connect(self.address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()

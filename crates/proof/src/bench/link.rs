@@ -68,7 +68,7 @@ impl Served {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let servers = vec![listener.local_addr()?.to_string()];
         let identity = Identity::make()?;
-        let (trust, timing) = (Trust::Fingerprint(identity.fingerprint()), Timing::default());
+        let (trust, timing) = (Trust::Fingerprints(vec![identity.fingerprint()]), Timing::default());
         // Every job that a bench submits is due by then.
         let clock = || jobs::NOW.plus_ms(1 << 40);
         let options = Options { journal: "bench".to_owned(), clock, connections, timing, bells: Bells::default() };

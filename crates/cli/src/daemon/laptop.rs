@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lastword_api::Code;
 use lastword_core::OwnerId;
-use lastword_engine::{Engine, Options};
+use lastword_engine::Engine;
 use lastword_store::sqlite::Sqlite;
 
 use super::role::Role;

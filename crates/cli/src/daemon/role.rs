@@ -51,7 +51,9 @@ impl Role {
             return Err(Failure::new(Code::Conflict, text).next(match role {
                 Role::Daemon => "choose another one for it with LASTWORD_HOME",
                 Role::Server => "lastword serve    # starts the server; LASTWORD_HOME chooses another folder",
-                Role::Worker => "lastword worker    # starts the worker; LASTWORD_HOME chooses another folder",
+                Role::Worker => {
+                    "lastword worker    # starts the worker; LASTWORD_HOME chooses another folder"
+                }
             }));
         }
         write(&paths.in_state(FILE), self.name()).map_err(|error| {

@@ -58,11 +58,10 @@ pub(crate) fn run<S: Service>(service: &S, paths: &Paths, flags: &[String], deta
         Role::Server => tokio::runtime::Builder::new_multi_thread(),
         Role::Daemon | Role::Worker => tokio::runtime::Builder::new_current_thread(),
     };
-    let runtime = builder
-        .enable_all()
-        .max_blocking_threads(THREADS_MAX)
-        .build()
-        .map_err(|error| starter.refuse(Failure::new(Code::Unavailable, format!("cannot start: {error}"))))?;
+    let runtime =
+        builder.enable_all().max_blocking_threads(THREADS_MAX).build().map_err(|error| {
+            starter.refuse(Failure::new(Code::Unavailable, format!("cannot start: {error}")))
+        })?;
     let Prepared { place, log, mut lock } = prepared;
     let outcome = runtime.block_on(serve(service, &place, log, &lock, &starter));
     // Without waiting for threads that wait for a keeper: the next daemon finds what they would have reported.
@@ -72,13 +71,7 @@ pub(crate) fn run<S: Service>(service: &S, paths: &Paths, flags: &[String], deta
 }
 
 /// Serves until the daemon is told to stop, then shuts down.
-async fn serve<S: Service>(
-    service: &S,
-    place: &Place,
-    log: Log,
-    lock: &Lock,
-    starter: &Starter,
-) -> Outcome {
+async fn serve<S: Service>(service: &S, place: &Place, log: Log, lock: &Lock, starter: &Starter) -> Outcome {
     let Place { paths, host, .. } = place;
     let no_signals =
         |error: std::io::Error| Failure::new(Code::Unavailable, format!("cannot receive signals: {error}"));
@@ -94,6 +87,7 @@ async fn serve<S: Service>(
         level,
         agents: paths.agents(),
         prices: paths.prices(),
+        is_fleet: S::ROLE == Role::Server,
     };
     let journal = service.open(place).await.map_err(|failure| starter.refuse(failure))?;
     let start = || service.start(place, &journal);

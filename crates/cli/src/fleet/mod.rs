@@ -1,3 +1,5 @@
-//! A worker's place in a fleet: which servers it knows, and how they know it.
+//! A fleet: the server, which has the journal and talks to workers, and the worker, which runs jobs. `enrolment.rs`: how a worker is known.
 
 pub(crate) mod enrolment;
+pub(crate) mod server;
+pub(crate) mod worker;

@@ -71,7 +71,8 @@ impl Served {
         let (trust, timing) = (Trust::Fingerprints(vec![identity.fingerprint()]), Timing::default());
         // Every job that a bench submits is due by then.
         let clock = || jobs::NOW.plus_ms(1 << 40);
-        let options = Options { journal: "bench".to_owned(), clock, connections, timing, bells: Bells::default() };
+        let options =
+            Options { journal: "bench".to_owned(), clock, connections, timing, bells: Bells::default() };
         let gate = |token: &str| {
             Some(Principal::Worker { owner: OwnerId(token.into()), labels: WorkerLabels::default() })
         };

@@ -129,6 +129,11 @@ impl Postgres {
         self.0.witness.behind()
     }
 
+    /// Returns the name of the journal, which stays over failovers and restores.
+    pub fn name(&self) -> String {
+        self.0.witness.journal().to_string()
+    }
+
     /// Creates the partitions for jobs of this month and the next ones. Opening does it; a process that runs for months
     /// repeats it. A job without a partition for its month goes to a common one.
     pub async fn prepare_months(&self, now: Timestamp) -> Result<()> {

@@ -78,6 +78,11 @@ impl Witness {
         self.behind
     }
 
+    /// Returns which journal it is.
+    pub(super) fn journal(&self) -> Uuid {
+        self.journal
+    }
+
     /// Returns what is known of the journal.
     pub(super) fn known(&self) -> Known {
         self.state().known.clone()

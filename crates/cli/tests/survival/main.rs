@@ -10,6 +10,7 @@ mod daemon;
 mod disk;
 #[path = "../executable.rs"]
 mod executable;
+mod fleet;
 mod home;
 mod inside;
 mod places;

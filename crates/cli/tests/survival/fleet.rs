@@ -1,0 +1,226 @@
+//! A fleet when things go wrong: servers and workers as processes of their own, on a real PostgreSQL. The hosts are state folders: each has
+//! an id of its own.
+
+use std::process::{Child, Stdio};
+
+use lastword_proof::pg::{Server, Settings};
+
+use crate::home::{Home, is_alive, kill, pids_in, until};
+
+/// The lease of workers here.
+const LEASE: &str = "--lease=3s";
+
+struct Fleet {
+    /// Servers, workers and the database end in this order.
+    members: Vec<Member>,
+    url: String,
+    _database: Server,
+}
+
+/// A process of the fleet, in its folder.
+struct Member {
+    home: Home,
+    process: Child,
+}
+
+impl Member {
+    /// Kills the process.
+    fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+impl Fleet {
+    /// Starts a database.
+    fn new() -> Fleet {
+        let database = Server::start(Settings::default()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let url = database.url(&runtime.block_on(database.database()));
+        Fleet { members: Vec::new(), url, _database: database }
+    }
+
+    /// Starts a member of the fleet in a folder, and returns its place. Waits until it listens.
+    fn start(&mut self, home: Home, arguments: &[&str]) -> usize {
+        let process = home.command(arguments).stderr(Stdio::null()).spawn().unwrap();
+        until("it listens", || home.state().join("lastword.sock").exists());
+        self.members.push(Member { home, process });
+        self.members.len() - 1
+    }
+
+    fn server(&mut self) -> usize {
+        let home = Home::new();
+        let known = r#"[{"name":"ann","token":"a"},{"name":"bob","token":"b","labels":["gpu"]}]"#;
+        std::fs::write(home.state().join("workers.json"), known).unwrap();
+        let port = free_port();
+        let (listen, store) = (format!("--listen=127.0.0.1:{port}"), format!("--store={}", self.url));
+        std::fs::write(home.path("port"), port.to_string()).unwrap();
+        self.start(home, &["serve", &store, &listen])
+    }
+
+    /// Starts a worker that knows these servers.
+    fn worker(&mut self, name: &str, servers: &[usize]) -> usize {
+        let home = Home::new();
+        let known: Vec<String> = servers
+            .iter()
+            .map(|server| {
+                let server = &self.members[*server].home;
+                let port = std::fs::read_to_string(server.path("port")).unwrap();
+                let log = std::fs::read_to_string(server.state().join("daemon.log")).unwrap();
+                let fingerprint = log.split("fingerprint=").nth(1).unwrap().get(..64).unwrap();
+                format!(r#"{{"address":"127.0.0.1:{port}","fingerprint":"{fingerprint}"}}"#)
+            })
+            .collect();
+        let (token, known) = (&name[..1], known.join(","));
+        let enrolment = format!(r#"{{"name":"{name}","token":"{token}","servers":[{known}]}}"#);
+        let file = home.state().join("enrolment.json");
+        std::fs::write(&file, enrolment).unwrap();
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        self.start(home, &["worker", "--slots=4", LEASE])
+    }
+
+    /// Starts the process of a member again, in its folder.
+    fn start_again(&mut self, member: usize, arguments: &[&str]) {
+        let Member { home, process } = &mut self.members[member];
+        let _ = std::fs::remove_file(home.state().join("lastword.sock"));
+        *process = home.command(arguments).stderr(Stdio::null()).spawn().unwrap();
+        until("it listens", || home.state().join("lastword.sock").exists());
+    }
+
+    fn home(&self, member: usize) -> &Home {
+        &self.members[member].home
+    }
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+#[test]
+fn c42_c61_c63_a_job_of_one_server_is_waited_for_and_cancelled_through_another() {
+    let mut fleet = Fleet::new();
+    let (one, other) = (fleet.server(), fleet.server());
+    fleet.worker("ann", &[one]);
+    let (one, other) = (fleet.home(one), fleet.home(other));
+    let pids = one.path("pids");
+    let job = one.start(&format!("sleep 100 & echo $! >>{0}; echo $$ >>{0}; wait", pids.display()));
+    let tree = pids_in(&pids, 2);
+    let follower = other.start_with(&[&format!("--after={job}:any")], "exit 5");
+    let cancelled = other.run(&["cancel", &job]);
+    assert_eq!(cancelled.code, 0, "{}{}", cancelled.out, cancelled.err);
+    assert!(tree.iter().all(|pid| !is_alive(*pid)), "it was called dead");
+    let shown = one.show(&job);
+    assert_eq!(shown["outcome"], "cancelled", "{shown}");
+    assert_eq!(shown["attempts"][0]["receipt"]["certain"], true, "{shown}");
+    assert_eq!(one.run(&["wait", &follower]).code, 1, "its dependency ended on another server");
+}
+
+#[test]
+fn c37_c102_a_worker_that_is_killed_and_started_again_keeps_its_jobs() {
+    let mut fleet = Fleet::new();
+    let server = fleet.server();
+    let worker = fleet.worker("ann", &[server]);
+    let go = fleet.home(server).path("go");
+    let job =
+        fleet.home(server).start(&format!("while ! test -e {}; do sleep 0.01; done; exit 4", go.display()));
+    let leader = fleet.home(server).leader(&job);
+    fleet.members[worker].kill();
+    fleet.start_again(worker, &["worker", "--slots=4", LEASE]);
+    // It is alive under the lease of the next life.
+    let beat = std::time::Instant::now();
+    until("the lease before is over", || beat.elapsed() > std::time::Duration::from_secs(3));
+    assert!(is_alive(leader));
+    std::fs::write(go, "").unwrap();
+    let home = fleet.home(server);
+    assert_eq!(home.run(&["wait", &job]).code, 1);
+    let shown = home.show(&job);
+    assert_eq!(
+        (&shown["attempts"][0]["exit"]["code"], &shown["attempts"][1]),
+        (&4.into(), &serde_json::Value::Null)
+    );
+}
+
+#[test]
+fn c38_the_job_of_a_worker_that_is_gone_is_ended_and_runs_on_another() {
+    let mut fleet = Fleet::new();
+    let server = fleet.server();
+    let worker = fleet.worker("bob", &[server]);
+    let job = fleet.home(server).start_with(
+        &["--on=gpu", "--retry=1", "--retry-when-lost", "--backoff=1ms"],
+        "echo $$; test $LASTWORD_ATTEMPT = 2 || sleep 100",
+    );
+    let leader = fleet.home(server).leader(&job);
+    fleet.members[worker].kill();
+    until("its keeper has ended it", || !is_alive(leader));
+    let home = fleet.home(server);
+    until("the server knows", || home.show(&job)["phase"] == "backoff");
+    let proof = home.show(&job)["attempts"][0]["receipt"]["proof"].clone();
+    assert_eq!(proof, "lease_self_fenced");
+    fleet.start_again(worker, &["worker", "--slots=4", LEASE]);
+    assert_eq!(fleet.home(server).run(&["wait", &job]).code, 0);
+}
+
+#[test]
+fn a_server_that_is_killed_loses_nothing_and_a_worker_goes_to_another() {
+    let mut fleet = Fleet::new();
+    let (one, other) = (fleet.server(), fleet.server());
+    fleet.worker("ann", &[one, other]);
+    let job = fleet.home(one).start("sleep 100");
+    let leader = fleet.home(one).leader(&job);
+    fleet.members[one].kill();
+    let home = fleet.home(other);
+    let next = home.start("exit 0");
+    assert_eq!(home.run(&["wait", &next]).code, 0);
+    assert!(is_alive(leader));
+    assert_eq!(home.run(&["cancel", &job]).code, 0);
+    assert!(!is_alive(leader));
+    // Both servers at once, and the worker finds the first one again.
+    kill(home.daemon());
+    fleet.members[other].kill();
+    let store = format!("--store={}", fleet.url);
+    let port = std::fs::read_to_string(fleet.home(one).path("port")).unwrap();
+    fleet.start_again(one, &["serve", &store, &format!("--listen=127.0.0.1:{port}")]);
+    let last = fleet.home(one).start("exit 0");
+    assert_eq!(fleet.home(one).run(&["wait", &last]).code, 0);
+}
+
+#[test]
+fn a_job_gets_the_variables_it_names_and_a_folder_of_its_own() {
+    let mut fleet = Fleet::new();
+    let server = fleet.server();
+    fleet.worker("ann", &[server]);
+    let home = fleet.home(server);
+    let seen = home.path("seen");
+    let job = home.start(&format!("env >{}; pwd >>{0}; ls -A >>{0}", seen.display()));
+    assert_eq!(home.run(&["wait", &job]).code, 0);
+    let seen = std::fs::read_to_string(seen).unwrap();
+    assert!(seen.contains("PATH=") && !seen.contains("LASTWORD_HOME="), "{seen}");
+    assert!(seen.lines().last().unwrap().ends_with(&format!("{job}/work")), "{seen}");
+    let refused = home.start_with(&["--env=NOT_SET_THERE"], "true");
+    assert_eq!(home.run(&["wait", &refused]).code, 1);
+    assert!(home.ok(&["show", &refused]).contains("NOT_SET_THERE"));
+    let named = home.start_with(&["-C", "/"], "test $PWD = /");
+    assert_eq!(home.run(&["wait", &named]).code, 0);
+}
+
+#[test]
+fn the_folder_of_a_server_or_a_worker_is_not_that_of_a_daemon() {
+    let mut fleet = Fleet::new();
+    let server = fleet.server();
+    fleet.members[server].kill();
+    let refused = fleet.home(server).run(&["ls"]);
+    assert_ne!(refused.code, 0);
+    assert!(refused.err.contains("lastword serve"), "{}", refused.err);
+    let laptop = Home::new();
+    laptop.ok(&["run", "--", "true"]);
+    laptop.ok(&["daemon", "stop"]);
+    let refused = laptop.run(&["serve", &format!("--store={}", fleet.url)]);
+    assert!(refused.code != 0 && refused.err.contains("LASTWORD_HOME"), "{}", refused.err);
+}

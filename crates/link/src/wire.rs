@@ -22,7 +22,7 @@ use lastword_core::{
 use lastword_store::hints::Hint;
 use lastword_store::{
     After, Claim, Counts, Cursor, Error, Feed, Filter, Group, Instance, Key, KeyRecord, Line, List, Listed,
-    Prunable, Prune, Removal, Renew, Renewed, Source, WaitOver,
+    Prunable, Prune, Ready, Removal, Renew, Renewed, Source, WaitOver,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -111,7 +111,7 @@ verbs! {
     FeedEnd { } -> Option<Cursor>;
     Dependents { other: JobId } -> Vec<JobId>;
     WaitsOver { after: Option<(JobId, JobId)>, limit: u32 } -> Vec<WaitOver>;
-    ReadReady { now: Timestamp } -> Vec<Line>;
+    ReadReady { now: Timestamp } -> Ready;
     ReadRow { job: JobId } -> Option<Row>;
     ReadRows { filter: Filter, before: Option<JobId>, limit: u32 } -> Vec<Row>;
     ReadList { list: List } -> Vec<Listed>;
@@ -339,6 +339,13 @@ forms! {
         labels: String,
     }
 
+    #[serde(remote = "Ready")]
+    struct ReadyForm {
+        #[serde(with = "carried")]
+        lines: Vec<Line>,
+        next_ms: Option<u64>,
+    }
+
     #[serde(remote = "Hint")]
     enum HintForm {
         Commit,
@@ -483,6 +490,7 @@ as_defined! {
     Feed as FeedForm,
     WaitOver as WaitOverForm,
     Line as LineForm,
+    Ready as ReadyForm,
     Hint as HintForm,
     Row as RowForm,
     Filter as FilterForm,

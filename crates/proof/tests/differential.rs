@@ -11,7 +11,7 @@ use lastword_store::hints::Hints;
 use lastword_store::memory::Memory;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Instance, Journal, Key, KeyRecord,
-    Keys, Line, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result, WaitOver,
 };
 
 /// Runs of one test. Coverage is full long before; the rest is for what two journals might differ in.
@@ -157,7 +157,7 @@ impl Journal for Faulty {
         self.0.waits_over(after, limit).await
     }
 
-    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+    async fn ready(&self, now: Timestamp) -> Result<Ready> {
         self.0.ready(now).await
     }
 

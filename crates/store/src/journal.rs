@@ -90,9 +90,9 @@ pub trait Journal: Clone + Send + Sync + 'static {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<WaitOver>>> + Send;
 
-    /// Returns the lines in which a job can be claimed now, as far as its group is not paused: a clerk tells workers of them. By the clock
-    /// that claims use.
-    fn ready(&self, now: Timestamp) -> impl Future<Output = Result<Vec<Line>>> + Send;
+    /// Returns where a job can be claimed now, as far as its group is not paused, and when there is more: a clerk tells workers of it. By the
+    /// clock that claims use.
+    fn ready(&self, now: Timestamp) -> impl Future<Output = Result<Ready>> + Send;
 
     /// Returns the present instance of the journal.
     fn instance(&self) -> impl Future<Output = Result<Instance>> + Send;
@@ -105,12 +105,21 @@ pub trait Journal: Clone + Send + Sync + 'static {
     fn hints(&self) -> Hints;
 }
 
+/// Where jobs can be claimed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ready {
+    /// The lines in which one can be claimed now, in order.
+    pub lines: Vec<Line>,
+    /// In how many milliseconds there is one in another line; `None` if none waits for that.
+    pub next_ms: Option<u64>,
+}
+
 /// The jobs of a group that need the same labels of their worker.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Line {
     /// The group.
     pub group: String,
-    /// The labels, by [`WorkerLabels::key`].
+    /// The labels, as [`WorkerLabels::key`] writes them.
     pub labels: String,
 }
 

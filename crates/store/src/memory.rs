@@ -26,8 +26,8 @@ use crate::claim::{
 use crate::hints::{Bell, Hints};
 use crate::waits::WaitChange;
 use crate::{
-    Claim, Claimed, Cursor, Error, Feed, Group, Instance, Journal, KeyRecord, Line, Renew, Renewed, Result,
-    Source, WaitOver,
+    Claim, Claimed, Cursor, Error, Feed, Group, Instance, Journal, KeyRecord, Line, Ready, Renew, Renewed,
+    Result, Source, WaitOver,
 };
 
 /// Everything a journal holds.
@@ -175,14 +175,21 @@ impl Ledger {
         over.take(limit as usize).collect()
     }
 
-    /// Returns the lines in which a job can be claimed.
-    pub fn ready(&self, now: Timestamp) -> Vec<Line> {
+    /// Returns where jobs can be claimed.
+    pub fn ready(&self, now: Timestamp) -> Ready {
         let is_paused = |row: &Row| self.groups.get(&row.group).is_some_and(|group| group.paused);
-        let rows = self.jobs.values().map(|entry| &entry.row);
-        let due = rows.filter(|row| row.due.is_some_and(|due| due <= now) && !is_paused(row));
-        let lines: BTreeSet<Line> =
-            due.map(|row| Line { group: row.group.clone(), labels: row.summary.on.key() }).collect();
-        lines.into_iter().collect()
+        let mut firsts = BTreeMap::<Line, Timestamp>::new();
+        for row in self.jobs.values().map(|entry| &entry.row).filter(|row| !is_paused(row)) {
+            let Some(due) = row.due else { continue };
+            let first = firsts.entry(Line { group: row.group.clone(), labels: row.summary.on.key() });
+            first.and_modify(|first| *first = due.min(*first)).or_insert(due);
+        }
+        let later = firsts.values().filter(|first| **first > now).min();
+        let next_ms = later.map(|later| later.0 - now.0);
+        Ready {
+            lines: firsts.into_iter().filter(|(_, first)| *first <= now).map(|(line, _)| line).collect(),
+            next_ms,
+        }
     }
 
     /// Returns the events of a job after `after`.
@@ -453,7 +460,7 @@ impl Journal for Memory {
         Ok(self.ledger().waits_over(after, limit))
     }
 
-    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+    async fn ready(&self, now: Timestamp) -> Result<Ready> {
         Ok(self.ledger().ready(now))
     }
 

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use lastword_api::Code;
 use lastword_core::worker_labels::WorkerLabels;
@@ -30,6 +31,9 @@ const LEASE_MS: u64 = 15_000;
 /// How often a server sweeps. What hints bring at once, a sweep brings if they get lost.
 const SWEEP_MS: u64 = 10_000;
 
+/// How long the renewal of a worker waits for those of others.
+const GATHER: Duration = Duration::from_secs(1);
+
 /// A server.
 pub(crate) struct Server {
     /// The address of the database.
@@ -46,8 +50,11 @@ impl Service for Server {
 
     async fn open(&self, place: &Place) -> Result<Postgres, Failure> {
         let unavailable = |error: &dyn std::fmt::Display| Failure::new(Code::Unavailable, error.to_string());
-        let options =
-            postgres::Options { remember: Some(place.paths.state.clone()), ..postgres::Options::default() };
+        let options = postgres::Options {
+            remember: Some(place.paths.state.clone()),
+            gather: GATHER,
+            ..postgres::Options::default()
+        };
         let journal = Postgres::open(&self.store, options).await.map_err(|error| unavailable(&error))?;
         let folder = place.paths.in_state(LINK);
         paths::make_private(&folder)?;
@@ -88,7 +95,7 @@ impl Service for Server {
 
 /// Makes partitions for the months to come, once a day.
 async fn prepare_months(journal: Postgres) {
-    const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+    const DAY: Duration = Duration::from_secs(86_400);
     loop {
         tokio::time::sleep(DAY).await;
         if let Err(error) = journal.prepare_months(now().wall).await {

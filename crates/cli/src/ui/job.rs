@@ -71,9 +71,16 @@ fn head(job: &Job, style: Style, width: usize) -> Vec<String> {
     vec![
         format!("{}  {state}", style.strong(&job_name)),
         format!("  {}", cut(&clean(&command(job)), width.saturating_sub(2))),
-        // Whole, however long it is, so that it can be copied.
-        format!("  {}", style.faint(&format!("in {}", clean(&job.cwd)))),
+        format!("  {}", style.faint(&folder(&job.cwd))),
     ]
+}
+
+/// Says where it runs. Whole, however long it is, so that it can be copied.
+fn folder(cwd: &str) -> String {
+    match cwd {
+        "" => "in a new folder of its worker".to_owned(),
+        cwd => format!("in {}", clean(cwd)),
+    }
 }
 
 /// Returns the command as one would type it in a shell.

@@ -12,7 +12,7 @@ use lastword_store::hints::Hints;
 use lastword_store::sqlite::Sqlite;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Instance, Journal, Key,
-    KeyRecord, Keys, Line, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, Store, WaitOver,
+    KeyRecord, Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result, Store, WaitOver,
 };
 use tokio::sync::Semaphore;
 
@@ -161,7 +161,7 @@ impl<J: Store> Journal for Faulty<J> {
         self.reach()?.waits_over(after, limit).await
     }
 
-    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+    async fn ready(&self, now: Timestamp) -> Result<Ready> {
         self.reach()?.ready(now).await
     }
 

@@ -14,11 +14,14 @@ use lastword_store::{Cursor, Error, Store};
 
 use super::Worker;
 
-/// How often a clerk looks without a hint.
-const INTERVAL: Duration = Duration::from_secs(1);
+/// How often a clerk looks without a hint, at least.
+const INTERVAL: Duration = Duration::from_secs(5);
 
-/// Between two looks: many commits are one look.
-const PAUSE: Duration = Duration::from_millis(10);
+/// Pause after the journal was unavailable.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// Between a hint and the look: many commits are one look.
+const PAUSE: Duration = Duration::from_millis(2);
 
 /// Events read at once.
 const PAGE: u32 = 500;
@@ -69,13 +72,14 @@ impl<J: Store> Hearing<J> {
         if duties.is_clerk() {
             while let Err(error) = self.begin().await {
                 desk.troubles.journal(None, "the feed cannot be read", &error);
-                tokio::time::sleep(INTERVAL).await;
+                tokio::time::sleep(RETRY).await;
             }
         }
+        let mut next = INTERVAL;
         loop {
             let hint = tokio::select! {
                 hint = hints.next() => hint,
-                () = tokio::time::sleep(INTERVAL), if duties.is_clerk() => Some(Hint::Commit),
+                () = tokio::time::sleep(next), if duties.is_clerk() => Some(Hint::Commit),
             };
             match hint {
                 None => return,
@@ -88,11 +92,11 @@ impl<J: Store> Hearing<J> {
                     desk.agenda.wake();
                 }
                 Some(Hint::Commit) if duties.is_clerk() => {
-                    if let Err(error) = self.look().await {
-                        desk.troubles.journal(None, "what other processes wrote cannot be read", &error);
-                        tokio::time::sleep(INTERVAL).await;
-                    }
                     tokio::time::sleep(PAUSE).await;
+                    next = self.look().await.unwrap_or_else(|error| {
+                        desk.troubles.journal(None, "what other processes wrote cannot be read", &error);
+                        RETRY
+                    });
                 }
                 // Hints were lost.
                 Some(Hint::Commit) => {
@@ -109,8 +113,8 @@ impl<J: Store> Hearing<J> {
         Ok(())
     }
 
-    /// Reads what is new in the feed and passes it on, and tells workers of jobs that can be claimed.
-    async fn look(&mut self) -> Result<(), Error> {
+    /// Reads what is new in the feed and passes it on, and tells workers of jobs that can be claimed. Returns when to look again.
+    async fn look(&mut self) -> Result<Duration, Error> {
         let desk = Arc::clone(&self.worker.desk);
         loop {
             let feed = desk.journal.read(self.place.clone(), PAGE).await?;
@@ -124,12 +128,12 @@ impl<J: Store> Hearing<J> {
                 break;
             }
         }
-        if let Some(workers) = &self.worker.options.workers {
-            for line in desk.journal.ready(desk.now().wall).await? {
-                workers.ready(&line);
-            }
+        let Some(workers) = &self.worker.options.workers else { return Ok(INTERVAL) };
+        let ready = desk.journal.ready(desk.now().wall).await?;
+        for line in &ready.lines {
+            workers.ready(line);
         }
-        Ok(())
+        Ok(ready.next_ms.map_or(INTERVAL, |ms| INTERVAL.min(Duration::from_millis(ms))))
     }
 
     async fn pass_on(&self, heard: Heard) -> Result<(), Error> {

@@ -8,7 +8,7 @@ use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::Hints;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Instance, Journal, Key, KeyRecord,
-    Keys, Line, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result, WaitOver,
 };
 
 use super::Link;
@@ -101,7 +101,7 @@ impl Journal for Link {
         self.call(WaitsOver { after, limit }).await
     }
 
-    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+    async fn ready(&self, now: Timestamp) -> Result<Ready> {
         self.call(ReadReady { now }).await
     }
 

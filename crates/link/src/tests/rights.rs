@@ -157,8 +157,13 @@ async fn a_worker_has_no_other_verb() {
     refused(link.lives().await);
     let instance = link.instance().await.expect("a worker may know whether it pauses");
     refused(link.settle(instance).await);
+    link.groups().await.expect("it claims by group");
+    link.spent(lastword_core::budget::Day::of(NOW))
+        .await
+        .expect("it stops jobs whose group has spent too much");
     refused(link.dependents(job.id).await);
     refused(link.waits_over(None, 9).await);
+    refused(link.ready(NOW).await);
     refused(link.row(job.id).await);
     refused(link.rows(Filter::default(), None, 9).await);
     refused(link.list(List { limit: 9, ..List::default() }).await);
@@ -167,10 +172,8 @@ async fn a_worker_has_no_other_verb() {
     refused(link.mark_seen(job.id, NOW).await);
     refused(link.prunable(Prune { before: NOW, unread: true, limit: 9 }).await);
     refused(link.remove(job.id, NOW).await);
-    refused(link.groups().await);
     refused(link.add_group(Group::new("q", None)).await);
     refused(link.set_group(Group::new("q", None)).await);
-    refused(link.spent(lastword_core::budget::Day::of(NOW)).await);
     refused(link.remove_group("q").await);
     refused(link.key(Key { key: "k".to_owned(), fingerprint: 1, job: job.id, now: NOW }).await);
 }

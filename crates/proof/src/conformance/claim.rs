@@ -8,8 +8,8 @@ use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::spec::{Dependency, Needs, Spec};
 use lastword_core::view::row::PhaseName;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{Epoch, HostId, Incarnation, JobId, OwnerId, Seq};
-use lastword_store::{Claim, Error, Filter, Group, Store};
+use lastword_core::{Epoch, HostId, Incarnation, JobId, OwnerId, Seq, Timestamp};
+use lastword_store::{Claim, Error, Filter, Group, Line, Ready, Store};
 
 use super::stage::{
     LATER, QUEUE, as_life, at_once, end, from_gone, from_queue, from_slots, held, held_of, holds, ids,
@@ -326,6 +326,29 @@ pub async fn lines_of_labels_come_in_the_order_of_their_first_jobs<J: Store>(jou
     taken.extend(ids(&journal, claim(2)).await);
     taken.extend(ids(&journal, claim(9)).await);
     assert_eq!(taken, order.map(|(n, ..)| id(n)));
+}
+
+/// Where jobs can be claimed is told by line, and when there is more.
+pub async fn what_can_be_claimed_is_told_by_line<J: Store>(journal: J) {
+    let gpu = || ["gpu".to_owned()].into_iter().collect::<WorkerLabels>();
+    let line = |group: &str, labels: &str| Line { group: group.to_owned(), labels: labels.to_owned() };
+    let ready = async |now: Timestamp| journal.ready(now).await.expect("it can be read");
+    assert_eq!(ready(LATER).await, Ready::default());
+    submit(&journal, 1, jobs::spec(QUEUE)).await;
+    submit(&journal, 2, Spec { priority: 3, ..jobs::spec(QUEUE) }).await;
+    submit(&journal, 3, Spec { on: gpu(), ..jobs::spec(QUEUE) }).await;
+    submit(&journal, 4, jobs::spec("paused")).await;
+    let late = Spec { on: gpu(), not_before: Some(LATER.plus_ms(500)), ..jobs::spec("later") };
+    submit(&journal, 5, late).await;
+    journal.set_group(Group { paused: true, ..Group::new("paused", None) }).await.expect("it is set");
+    let lines = vec![line(QUEUE, ""), line(QUEUE, "gpu")];
+    assert_eq!(ready(LATER).await, Ready { lines: lines.clone(), next_ms: Some(500) });
+    let all = [vec![line("later", "gpu")], lines].concat();
+    assert_eq!(ready(LATER.plus_ms(500)).await, Ready { lines: all, next_ms: None });
+    let ann = register(&journal, "ann").await;
+    assert_eq!(journal.claim(from_queue(&ann, QUEUE, 9)).await.map(|taken| taken.len()), Ok(2));
+    let left = Ready { lines: vec![line(QUEUE, "gpu")], next_ms: Some(500) };
+    assert_eq!(ready(LATER).await, left, "what is held is not ready");
 }
 
 /// A paused group keeps no job from being taken over: its tree runs.

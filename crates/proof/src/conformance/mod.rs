@@ -84,6 +84,7 @@ macro_rules! for_each_case {
                 slots_set_while_jobs_are_held_count_them,
                 a_job_goes_to_an_owner_with_its_labels,
                 lines_of_labels_come_in_the_order_of_their_first_jobs,
+                what_can_be_claimed_is_told_by_line,
                 a_takeover_asks_for_no_pause,
                 a_job_given_back_or_tried_again_is_claimed_anew,
                 a_job_that_becomes_ready_late_is_not_stranded,

@@ -15,7 +15,7 @@ use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::Hints;
 use lastword_store::postgres::{Options, Postgres};
 use lastword_store::{
-    Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Line, Renew, Renewed, WaitOver,
+    Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Ready, Renew, Renewed, WaitOver,
 };
 use tokio::runtime::Runtime;
 
@@ -256,7 +256,7 @@ impl Journal for Until {
         self.journal()?.waits_over(after, limit).await
     }
 
-    async fn ready(&self, now: Timestamp) -> lastword_store::Result<Vec<Line>> {
+    async fn ready(&self, now: Timestamp) -> lastword_store::Result<Ready> {
         self.journal()?.ready(now).await
     }
 

@@ -65,12 +65,12 @@ use self::append::Appender;
 use self::claim::Marks;
 use self::connect::{after, attentive, bounded, patiently};
 use self::failure::Try;
-use self::renewals::{GATHER, Renewals};
+use self::renewals::Renewals;
 use self::wake::Wake;
 use self::witness::Witness;
 use crate::hints::Hints;
 use crate::{
-    Behind, Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Line, Renew, Renewed, Result, WaitOver,
+    Behind, Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Ready, Renew, Renewed, Result, WaitOver,
 };
 
 pub use self::batch::{STATEMENT, settle_statement};
@@ -91,6 +91,8 @@ struct Inner {
     witness: Arc<Witness>,
     clock: Clock,
     renewals: Renewals,
+    /// How long a renewal waits for others.
+    gather: Duration,
     patience: Duration,
 }
 
@@ -118,9 +120,19 @@ impl Postgres {
         }
         let marks = Arc::new(Marks::default());
         let appender = Appender::start(writers, &options, &marks, &wake, &witness);
-        let Options { clock, patience, .. } = options;
+        let Options { clock, patience, gather, .. } = options;
         let renewals = Renewals::default();
-        Ok(Postgres(Arc::new(Inner { readers, appender, marks, wake, witness, clock, renewals, patience })))
+        Ok(Postgres(Arc::new(Inner {
+            readers,
+            appender,
+            marks,
+            wake,
+            witness,
+            clock,
+            renewals,
+            gather,
+            patience,
+        })))
     }
 
     /// Returns how far the journal had been when it was last open, if it has been deleted or rolled back since. Known only with
@@ -147,7 +159,7 @@ impl Postgres {
 
     /// Waits for more renewals, and writes all of them. In a task of its own: the caller of the first may give up.
     async fn renew_gathered(self) {
-        tokio::time::sleep(GATHER).await;
+        tokio::time::sleep(self.0.gather).await;
         let batch = self.0.renewals.take();
         let renewed = self.patiently(|| batch.renew(&self.0.readers, &self.0.witness)).await;
         batch.answer(renewed);
@@ -231,7 +243,7 @@ impl Journal for Postgres {
         self.patiently(|| waits::waits_over(&self.0.readers, after, limit)).await
     }
 
-    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+    async fn ready(&self, now: Timestamp) -> Result<Ready> {
         self.patiently(|| ready::ready(&self.0.readers, self.0.clock, now)).await
     }
 

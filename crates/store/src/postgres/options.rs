@@ -29,6 +29,8 @@ pub struct Options {
     pub wake: bool,
     /// How long a call is tried before the server counts as unavailable.
     pub patience: Duration,
+    /// How long the first renewal waits for others, which are then one statement. It is time that the lease has run when it is stored.
+    pub gather: Duration,
     /// Whose clock claims go by.
     pub clock: Clock,
     /// A folder outside the database, in which a file remembers how far the journal has come. It belongs to one process at a time.
@@ -49,6 +51,8 @@ impl Default for Options {
             wake: true,
             // Longer than PostgreSQL takes to recover from a crash, shorter than the patience of a person.
             patience: Duration::from_secs(15),
+            // At most fifty statements a second, and nothing beside a lease, which lasts seconds.
+            gather: Duration::from_millis(20),
             clock: Clock::Server,
             remember: None,
             lease_max_ms: None,

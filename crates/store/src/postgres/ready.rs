@@ -1,4 +1,4 @@
-//! `ready`: the lines in which a job can be claimed now. Costs a few index probes for each line, however many jobs wait in it.
+//! `ready`: where a job can be claimed now, and when there is more. Costs a few index probes for each line, however many jobs wait in it.
 
 use deadpool_postgres::Pool;
 use lastword_core::Timestamp;
@@ -7,7 +7,7 @@ use super::batch::number;
 use super::connect::query;
 use super::failure::Try;
 use super::options::Clock;
-use crate::Line;
+use crate::{Line, Ready};
 
 const READY: &str = "
     with recursive sets (queue, labels) as (
@@ -30,20 +30,28 @@ const READY: &str = "
             order by r.priority desc limit 1
         ) from levels l where l.priority is not null
     )
-    select distinct l.queue, l.labels
+    select l.queue, l.labels, min(first.due) - c.now
     from levels l
     cross join lateral (
         select r.due from ready r where r.queue = l.queue and r.labels = l.labels and r.priority = l.priority
         order by r.due, r.job limit 1
     ) first
+    cross join (select coalesce($1::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) as now) c
     left join groups g on g.name = l.queue
-    where first.due <= coalesce($1::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint)
-        and not coalesce(g.paused, false)
+    where not coalesce(g.paused, false)
+    group by l.queue, l.labels, c.now
     order by l.queue, l.labels";
 
-/// Returns the lines in which a job can be claimed, by the clock that claims use.
-pub(super) async fn ready(pool: &Pool, clock: Clock, now: Timestamp) -> Try<Vec<Line>> {
+/// Returns where jobs can be claimed, by the clock that claims use.
+pub(super) async fn ready(pool: &Pool, clock: Clock, now: Timestamp) -> Try<Ready> {
     let now = (clock == Clock::Caller).then(|| number(now.0));
     let rows = query(pool, READY, &[&now]).await?;
-    Ok(rows.iter().map(|row| Line { group: row.get(0), labels: row.get(1) }).collect())
+    let mut ready = Ready::default();
+    for row in &rows {
+        match u64::try_from(row.get::<_, i64>(2)) {
+            Ok(later @ 1..) => ready.next_ms = Some(ready.next_ms.map_or(later, |next| next.min(later))),
+            _ => ready.lines.push(Line { group: row.get(0), labels: row.get(1) }),
+        }
+    }
+    Ok(ready)
 }

@@ -2,7 +2,6 @@
 //! many commits a second as there are workers.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use deadpool_postgres::Pool;
 use tokio::sync::oneshot;
@@ -16,9 +15,6 @@ use super::identity::with_here;
 use super::lives::{lease, refusal};
 use super::witness::Witness;
 use crate::{Renew, Renewed, Result};
-
-/// How long the first renewal waits for others: at most fifty statements a second, and nothing beside a lease, which lasts seconds.
-pub(super) const GATHER: Duration = Duration::from_millis(20);
 
 /// Renews leases and finds the news of each life, so that a renewal is one round trip. One row for each that was asked for, in their order.
 /// Rows are locked in one order, so that two statements never wait for each other.
@@ -60,7 +56,7 @@ struct Waiting {
 pub(super) struct Batch(Vec<Waiting>);
 
 impl Renewals {
-    /// Adds a renewal. The caller of the first one takes them all after [`GATHER`].
+    /// Adds a renewal. The caller of the first one takes them all after [`Options::gather`](super::Options).
     pub(super) fn put(&self, renew: Renew) -> (oneshot::Receiver<Result<Renewed>>, bool) {
         let (answer, answered) = oneshot::channel();
         // Ignores poison: nothing here can panic half-way.

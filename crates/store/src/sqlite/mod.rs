@@ -40,7 +40,7 @@ use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 
 use crate::hints::{Bell, Hints};
 use crate::{
-    Behind, Claim, Claimed, Cursor, Feed, Instance, Journal, Line, Renew, Renewed, Result, WaitOver,
+    Behind, Claim, Claimed, Cursor, Feed, Instance, Journal, Ready, Renew, Renewed, Result, WaitOver,
 };
 
 /// How the journal is opened.
@@ -167,7 +167,7 @@ impl Journal for Sqlite {
         self.0.readers.run(move |connection| waits::waits_over(connection, after, limit)).await
     }
 
-    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+    async fn ready(&self, now: Timestamp) -> Result<Ready> {
         self.0.readers.run(move |connection| reader::ready(connection, now)).await
     }
 

@@ -11,7 +11,7 @@ use super::append::{job_id, key};
 use super::failure::failed;
 use super::log::{event, newest_place};
 use super::open;
-use crate::{Cursor, Error, Feed, Line, Result};
+use crate::{Cursor, Error, Feed, Line, Ready, Result};
 
 /// Reads at the same time. They are short and mostly hit memory; more would only share the same cores.
 const READERS_MAX: usize = 4;
@@ -55,14 +55,20 @@ impl Pool {
     }
 }
 
-/// Returns the lines in which a job can be claimed.
-pub(super) fn ready(connection: &Connection, now: Timestamp) -> Result<Vec<Line>> {
-    const SELECT: &str = "select distinct r.queue, r.labels from ready r left join groups g on g.name = r.queue \
-         where r.due <= ?1 and not coalesce(g.paused, 0) order by r.queue, r.labels";
+/// Returns where jobs can be claimed.
+pub(super) fn ready(connection: &Connection, now: Timestamp) -> Result<Ready> {
+    const SELECT: &str = "select r.queue, r.labels, min(r.due) from ready r left join groups g on g.name = r.queue \
+         where not coalesce(g.paused, 0) group by r.queue, r.labels order by r.queue, r.labels";
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
-    let now = i64::try_from(now.0).unwrap_or(i64::MAX);
-    let lines = select.query_map([now], |row| Ok(Line { group: row.get(0)?, labels: row.get(1)? }));
-    lines.and_then(Iterator::collect).map_err(failed)
+    let firsts = select.query_map([], |row| {
+        Ok((Line { group: row.get(0)?, labels: row.get(1)? }, row.get::<_, i64>(2)?.cast_unsigned()))
+    });
+    let firsts: Vec<(Line, u64)> = firsts.and_then(Iterator::collect).map_err(failed)?;
+    let next_ms = firsts.iter().filter_map(|(_, due)| due.checked_sub(now.0 + 1)).min().map(|ms| ms + 1);
+    Ok(Ready {
+        lines: firsts.into_iter().filter(|(_, due)| *due <= now.0).map(|(line, _)| line).collect(),
+        next_ms,
+    })
 }
 
 /// Returns the jobs that an incarnation holds. Few jobs are held, so the scan of their index is short.

@@ -88,7 +88,7 @@ async fn serve<S: Service>(service: &S, place: &Place, log: Log, lock: &Lock, st
         level,
         agents: paths.agents(),
         prices: paths.prices(),
-        fleet: service.fleet(place, &journal),
+        fleet: service.fleet(&journal),
     };
     let start = || service.start(place, &journal);
     let engine = start();

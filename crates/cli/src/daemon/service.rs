@@ -44,7 +44,7 @@ pub(crate) trait Service {
     async fn open(&self, place: &Place) -> Result<Self::Journal, Failure>;
 
     /// Returns its workers, if it has any.
-    fn fleet(&self, _place: &Place, _journal: &Self::Journal) -> Option<Fleet> {
+    fn fleet(&self, _journal: &Self::Journal) -> Option<Fleet> {
         None
     }
 

@@ -82,7 +82,8 @@ impl HighWater {
         self.newest = newest;
         if let Some(file) = &self.file {
             // If that fails, it remembers less.
-            let _ = file.write_all_at(format!("{newest:0DIGITS$}\n{}\n{}\n", self.journal, self.run).as_bytes(), 0);
+            let _ = file
+                .write_all_at(format!("{newest:0DIGITS$}\n{}\n{}\n", self.journal, self.run).as_bytes(), 0);
         }
     }
 }

@@ -9,7 +9,11 @@ use lastword_core::{BootTime, HostId, Incarnation, OwnerId};
 
 /// What was seen of each owner.
 #[derive(Debug, Default)]
-pub(super) struct Beats(BTreeMap<OwnerId, Seen>);
+pub(super) struct Beats {
+    seen: BTreeMap<OwnerId, Seen>,
+    /// Whether there was a look before: a life that was not there then is as young as it looks.
+    has_looked: bool,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
@@ -17,8 +21,8 @@ struct Seen {
     beat: u64,
     /// When the beat was first seen.
     at: BootTime,
-    /// Whether a beat before it was seen: only then is `at` when it changed.
-    has_changed: bool,
+    /// Whether that is when the owner sent it, and not when this server first looked.
+    is_timed: bool,
     lease_ms: u64,
     host: HostId,
     /// Whether the life was not over when it was last looked for.
@@ -29,7 +33,7 @@ struct Seen {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sight {
     pub(super) state: WorkerState,
-    /// Milliseconds since its last beat; `None` if none was seen to change.
+    /// Milliseconds since its last beat; `None` if it was there when this server first looked.
     pub(super) beat_ago_ms: Option<u64>,
     pub(super) host: Option<Arc<str>>,
 }
@@ -37,32 +41,32 @@ pub(super) struct Sight {
 impl Beats {
     /// Takes in the lives that were read.
     pub(super) fn see(&mut self, lives: &[Life], now: BootTime) {
-        self.0.values_mut().for_each(|seen| seen.is_alive = false);
+        self.seen.values_mut().for_each(|seen| seen.is_alive = false);
         // The last of an owner's lives is the present one.
         for life in lives {
-            let known = self.0.get(&life.owner);
-            let (at, has_changed) = match known {
+            let (at, is_timed) = match self.seen.get(&life.owner) {
                 Some(known) if (known.life, known.beat) == (life.incarnation, life.beat) => {
-                    (known.at, known.has_changed)
+                    (known.at, known.is_timed)
                 }
-                known => (now, known.is_some()),
+                _ => (now, self.has_looked),
             };
             let seen = Seen {
                 life: life.incarnation,
                 beat: life.beat,
                 at,
-                has_changed,
+                is_timed,
                 lease_ms: life.lease_ms,
                 host: life.place.host.clone(),
                 is_alive: true,
             };
-            self.0.insert(life.owner.clone(), seen);
+            self.seen.insert(life.owner.clone(), seen);
         }
+        self.has_looked = true;
     }
 
     /// Returns what is known of an owner. One that was never seen is away.
     pub(super) fn of(&self, owner: &OwnerId, now: BootTime) -> Sight {
-        let Some(seen) = self.0.get(owner) else {
+        let Some(seen) = self.seen.get(owner) else {
             return Sight { state: WorkerState::Away, beat_ago_ms: None, host: None };
         };
         let ago = now.0.saturating_sub(seen.at.0);
@@ -71,7 +75,7 @@ impl Beats {
             true if ago >= seen.lease_ms => WorkerState::Silent,
             true => WorkerState::Connected,
         };
-        let beat_ago_ms = seen.has_changed.then_some(ago);
+        let beat_ago_ms = seen.is_timed.then_some(ago);
         Sight { state, beat_ago_ms, host: Some(Arc::clone(&seen.host.0)) }
     }
 }

@@ -97,6 +97,17 @@ open_enums! {
         /// It has ended. Nothing changes it any more.
         Ended = "ended",
     }
+    /// Whether a worker of a fleet can be given jobs.
+    WorkerState {
+        /// It renews its lease.
+        Connected = "connected",
+        /// It has not renewed its lease in time, and its jobs are about to be given to others.
+        Silent = "silent",
+        /// It has no lease.
+        Away = "away",
+        /// Its token is refused, and it still holds jobs.
+        Revoked = "revoked",
+    }
     /// A permission for a tool use.
     Permission {
         /// Ask a person.

@@ -17,6 +17,7 @@ mod attributes;
 pub mod daemon;
 pub mod enums;
 mod event;
+mod fleet;
 mod job;
 mod limits;
 mod page;
@@ -39,9 +40,10 @@ pub use attributes::{Attributes, ResourceLimit};
 pub use daemon::{Daemon, Group, GroupChange, Spent, Trouble};
 pub use enums::{
     Cause, Code, Dialect, HeldIn, IoKind, JobsFate, KeeperStop, LaunchStep, Level, Needs, Outcome,
-    OutcomeDetail, Permission, Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor,
+    OutcomeDetail, Permission, Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor, WorkerState,
 };
 pub use event::{ENVELOPE, Event};
+pub use fleet::{Fleet, Invitation, Invite, LeftBehind, Unmatched, Worker};
 pub use job::{Io, Job, Ladder, Retry, Stop};
 pub use limits::{AgentLimits, Limits, LimitsPatch};
 pub use page::{Feed, Page};

@@ -10,7 +10,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     ("Worktrees", &["diff", "apply"]),
     ("Order and clean up", &["label", "group", "rm", "prune"]),
     ("Daemon and settings", &["daemon", "doctor", "config", "trust", "prices"]),
-    ("Fleet", &["serve", "worker"]),
+    ("Fleet", &["serve", "worker", "fleet"]),
     ("Help", &["help", "man", "completion", "version"]),
 ];
 

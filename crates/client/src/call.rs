@@ -125,6 +125,11 @@ pub(crate) fn group_path(name: &str) -> String {
     format!("/v1/groups/{}", escape(name))
 }
 
+/// Returns the path of a worker.
+pub(crate) fn worker_path(name: &str) -> String {
+    format!("/v1/workers/{}", escape(name))
+}
+
 /// The query of a path, as it is built.
 #[derive(Default)]
 pub(crate) struct Query(String);

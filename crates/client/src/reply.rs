@@ -3,8 +3,8 @@
 use hyper::HeaderMap;
 use hyper::body::Bytes;
 use lastword_api::{
-    Accepted, Code, Daemon, Feed, Group, Job, JobResult, Page, Problem, Pruned, Resized, Stopping,
-    VERSION_HEADER,
+    Accepted, Code, Daemon, Feed, Fleet, Group, Invitation, Job, JobResult, Page, Problem, Pruned, Resized,
+    Stopping, VERSION_HEADER,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -79,7 +79,9 @@ macro_rules! documents {
     };
 }
 
-documents!(Accepted, Daemon, Feed, Group, Job, JobResult, Pruned, Resized, Stopping, Value);
+documents!(
+    Accepted, Daemon, Feed, Fleet, Group, Invitation, Job, JobResult, Pruned, Resized, Stopping, Value
+);
 
 fn json<T: DeserializeOwned>(reply: &Reply) -> Result<T, String> {
     serde_json::from_slice(&reply.body).map_err(|error| error.to_string())

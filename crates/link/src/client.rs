@@ -5,6 +5,7 @@
 //! not sent yet waits for the next connection.
 
 mod connection;
+mod enrol;
 mod journal;
 mod shared;
 
@@ -25,6 +26,7 @@ use crate::outbox::{Lane, Outbox, outbox};
 use crate::wire::{Request, Verb};
 use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
 
+pub use enrol::{Unwelcome, enrol, prove};
 pub use shared::Remote;
 use shared::{Call, Shared, State};
 

@@ -43,12 +43,16 @@ pub(crate) enum Kind {
     Hint = 7,
     /// The sender is alive.
     Beat = 8,
+    /// A client asks for a token, in place of a hello.
+    Enrol = 9,
+    /// The server gives it one. The connection ends.
+    Enrolled = 10,
 }
 
 impl Kind {
     fn parse(byte: u8) -> io::Result<Kind> {
         use Kind::*;
-        let kinds = [Hello, Welcome, Refusal, Request, Urgent, Answer, Hint, Beat];
+        let kinds = [Hello, Welcome, Refusal, Request, Urgent, Answer, Hint, Beat, Enrol, Enrolled];
         let found = kinds.into_iter().find(|kind| *kind as u8 == byte);
         found.ok_or_else(|| broken(format!("a frame of the unknown kind {byte}")))
     }

@@ -6,7 +6,7 @@
 //! - `wire.rs`: verbs, answers and the forms of what they carry; `carried.rs`: how forms are composed.
 //! - `frame.rs`, `outbox.rs`: messages in pieces, urgent ones in between.
 //! - `tls.rs`: the server's certificate, and how it is known again.
-//! - `policy.rs`: what a principal may do. `bells.rs`: what a worker should look at.
+//! - `gate.rs`: which principal a token proves; `policy.rs`: what it may do. `bells.rs`: what a worker should look at.
 //! - `client.rs`, `server.rs`: the two sides.
 //!
 //! Tests: `tests/` for connections, hostile peers and rights; the verbs in `crates/proof`, whose conformance suite and differential run
@@ -16,6 +16,7 @@ mod bells;
 mod carried;
 mod client;
 mod frame;
+mod gate;
 mod outbox;
 mod policy;
 mod server;
@@ -26,8 +27,8 @@ mod tls;
 mod wire;
 
 pub use bells::Bells;
-pub use client::{Link, NoServer, Remote};
-pub use policy::{Gate, Principal};
+pub use client::{Link, NoServer, Remote, Unwelcome, enrol, prove};
+pub use gate::{EnrolledOnly, Gate, Principal};
 pub use server::{Options, serve};
 pub use timing::Timing;
 pub use tls::{Fingerprint, Identity, NotAFingerprint, Trust};

@@ -5,37 +5,10 @@
 //! fact is decided here by name; a new one does not compile before it is.
 
 use lastword_core::decide::{answer, late};
-use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, Fact, Fence, Job, OwnerId};
 use lastword_store::{Error, Result};
 
 use crate::wire::{Request, StoreAndTake, StoreAppend};
-
-/// The author of a connection's requests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Principal {
-    /// Another server of the fleet.
-    Server,
-    /// A worker.
-    Worker {
-        /// The only owner that it may be.
-        owner: OwnerId,
-        /// What it has, whatever it says: labels belong to its enrolment.
-        labels: WorkerLabels,
-    },
-}
-
-/// Returns the principal that a token proves.
-pub trait Gate: Send + Sync + 'static {
-    /// Returns the principal; `None` if the token is not known.
-    fn principal(&self, token: &str) -> Option<Principal>;
-}
-
-impl<F: Fn(&str) -> Option<Principal> + Send + Sync + 'static> Gate for F {
-    fn principal(&self, token: &str) -> Option<Principal> {
-        self(token)
-    }
-}
 
 /// Refuses a request that a worker may not make, whatever it is about.
 pub(crate) fn check_request(owner: &OwnerId, request: &Request) -> Result<()> {

@@ -20,7 +20,7 @@ use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
 use crate::Identity;
-use crate::policy::Gate;
+use crate::gate::Gate;
 
 pub use shared::Options;
 use shared::Server;

@@ -37,6 +37,28 @@ pub(crate) const PROTOCOL: &[u8] = b"lastword-link/1";
 pub(crate) struct Hello {
     /// Proves which principal it is.
     pub(crate) token: String,
+    /// The version of its program.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<String>,
+    /// How many jobs it runs at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) slots: Option<u32>,
+}
+
+/// The first message of a client that has no token yet.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Enrol {
+    /// A token that is good for this once.
+    pub(crate) one_time: String,
+}
+
+/// The answer of a server that gives it one.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Enrolled {
+    /// The name that the token proves.
+    pub(crate) name: String,
+    /// The token.
+    pub(crate) token: String,
 }
 
 /// The answer of a server that lets it in.

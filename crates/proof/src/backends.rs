@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_core::Timestamp;
 use lastword_link::{Bells, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
-use lastword_store::Store;
 use lastword_store::memory::Memory;
 use lastword_store::postgres::Postgres;
 use lastword_store::sqlite::Sqlite;
+use lastword_store::{Said, Store};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -106,7 +106,8 @@ async fn linked<S: Store, G>((store, guard): (S, G)) -> (Link, Served<G>) {
         let Err(error) = serve(listener, &identity, store, gate, options).await;
         panic!("the server cannot serve: {error}");
     });
-    let remote = Remote { servers: vec![address], trust, token: TOKEN.to_owned(), timing };
+    let remote =
+        Remote { servers: vec![address], trust, token: TOKEN.to_owned(), said: Said::default(), timing };
     let link = Link::connect(remote).await.expect("the server lets it in");
     (link, Served { server, _guard: guard })
 }

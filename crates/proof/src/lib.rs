@@ -1,6 +1,7 @@
 //! Proof: what shows that the promises of `docs/contract.md` hold, and fails when one is broken on purpose.
 //!
 //! - [`conformance`]: what every journal must do, one case at a time, over every backend.
+//! - [`enrolments`]: the same for what the servers of a fleet store of their workers.
 //! - [`differential`]: random operations on two journals, which must answer alike.
 //! - [`backends`]: how a fresh journal of each kind is opened.
 //! - [`jobs`]: valid facts and appends, quickly made; [`random`]: numbers that a seed repeats.
@@ -23,6 +24,7 @@ pub mod conformance;
 pub mod crash;
 pub mod differential;
 pub mod engine_sim;
+pub mod enrolments;
 pub mod history;
 pub mod jobs;
 pub mod late_commit;

@@ -21,7 +21,7 @@ use tokio_postgres::{Client, NoTls};
 const LEASE_MS: u64 = 1_000_000;
 
 /// Every table that a dump restores.
-const TABLES: &str = "meta, migrations, events, jobs, ready, queues, slot_changes, lives, conversations, keys, groups, dependencies";
+const TABLES: &str = "meta, migrations, events, jobs, ready, queues, slot_changes, lives, conversations, keys, groups, dependencies, workers, invitations";
 
 async fn open(url: &str) -> Postgres {
     let options = Options { patience: Duration::from_millis(300), ..pg::options() };

@@ -10,6 +10,8 @@ use lastword_engine::Engine;
 use lastword_store::Store;
 use tokio::sync::{Mutex, MutexGuard, watch};
 
+use crate::fleet::Fleet;
+
 /// Facts about the daemon that its API reports.
 #[derive(Clone, Debug)]
 pub struct About {
@@ -25,8 +27,8 @@ pub struct About {
     pub agents: PathBuf,
     /// The file with the user's own prices. It need not exist.
     pub prices: PathBuf,
-    /// Whether jobs run on other hosts.
-    pub is_fleet: bool,
+    /// Its fleet; `None` for a daemon whose jobs run on its own host.
+    pub fleet: Option<Fleet>,
 }
 
 /// Why a server closes its connections.

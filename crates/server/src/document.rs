@@ -4,7 +4,7 @@ use lastword_api::Problem;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi, ToSchema as _};
 
-use crate::{daemon, events, groups, health, jobs, output};
+use crate::{daemon, events, fleet, groups, health, jobs, output};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -41,6 +41,9 @@ use crate::{daemon, events, groups, health, jobs, output};
         groups::list,
         groups::set,
         groups::remove,
+        fleet::list,
+        fleet::invite,
+        fleet::remove,
         daemon::show,
         daemon::stop,
         health::live,
@@ -53,6 +56,7 @@ use crate::{daemon, events, groups, health, jobs, output};
         (name = "events", description = "Events of one job or of all, in pages or as a stream."),
         (name = "output", description = "The output and the result of a job."),
         (name = "groups", description = "Groups of jobs, which have slots."),
+        (name = "fleet", description = "The workers of a server."),
         (name = "daemon", description = "The daemon."),
     ),
 )]

@@ -6,6 +6,7 @@
 //!
 //! - [`Endpoint`]: the socket.
 //! - [`serve`]: serves requests on it until told to stop.
+//! - [`Fleet`]: the workers of a server.
 //! - [`known_agents`], [`own_prices`]: the coding agents known by name, and the user's prices of models.
 //! - [`openapi`]: the OpenAPI document.
 //!
@@ -21,6 +22,7 @@ mod endpoint;
 mod events;
 mod extract;
 mod failure;
+mod fleet;
 mod groups;
 mod health;
 mod jobs;
@@ -39,6 +41,7 @@ pub use agents::{BadAgents, known_agents, own_prices};
 pub use app::{About, Closing};
 pub use document::openapi;
 pub use endpoint::{BindError, Endpoint};
+pub use fleet::{Door, Fleet};
 
 /// Serves requests on `endpoint` until `stop` completes or a client asks the daemon to stop. Then waits end at once, streams are closed
 /// (after an announcement, if the daemon stops), requests in flight finish, and the socket is removed. If a client asked, the engine is shut down already.
@@ -50,6 +53,15 @@ pub async fn serve<J: Store>(
 ) {
     let app = app::App::new(engine, about);
     let router = router::router(&app);
-    connection::accept(&endpoint, &app, &router, stop).await;
+    let watch = async {
+        match &app.about().fleet {
+            Some(fleet) => fleet.watch().await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        () = connection::accept(&endpoint, &app, &router, stop) => {}
+        () = watch => {}
+    }
     endpoint.remove();
 }

@@ -10,6 +10,7 @@
 //! | `conversations` | provider reference that a held job drives | claims and appends |
 //! | `keys` | key of a request that may be repeated | [`Keys`] |
 //! | `groups` | group: its slots, whether it is paused | [`Groups`] |
+//! | `workers`, `invitations` | worker of a fleet, name that one may take | [`Enrolments`] |
 //! | `meta` | the database itself: its instance, whether that pauses | opening it; `settle` |
 //!
 //! Four traits, each for one kind of caller:
@@ -19,7 +20,7 @@
 //! - [`Groups`]: how many jobs of a group may run at once. A claim reads them in its own transaction.
 //! - [`Keys`]: requests that a client repeats because a reply was lost.
 //!
-//! [`Store`] is all four. Decisions about jobs are in `core`; a journal makes sure that a decision counts exactly once, for the version and
+//! [`Store`] is all four. [`Enrolments`] is for the servers of a fleet. Decisions about jobs are in `core`; a journal makes sure that a decision counts exactly once, for the version and
 //! the holder it was made for. The rules that every journal shares are `admit.rs` (appends) and `claim.rs` (claims); the conformance
 //! suite in `crates/proof` holds all journals to them.
 //!
@@ -28,6 +29,7 @@
 pub mod admit;
 mod catalog;
 mod claim;
+mod enrolments;
 mod error;
 mod groups;
 mod high_water;
@@ -41,6 +43,10 @@ pub mod sqlite;
 mod waits;
 
 pub use catalog::{Catalog, Counts, FOUND_MAX, Prunable, Prune, Removal};
+pub use enrolments::{
+    EnrolledWorker, Enrolling, Enrolments, HeldJobs, INVITATION_MS, Invitation, NotEnrolled, Said, Token,
+    TokenHash, Workload,
+};
 pub use error::{Error, Result};
 pub use groups::{Group, Groups};
 pub use high_water::Behind;

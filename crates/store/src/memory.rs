@@ -4,6 +4,7 @@
 //! them. The simulation puts a disk between the two. [`Memory`] is the ledger as a [`Store`](crate::Store).
 
 mod catalog;
+mod enrolments;
 mod groups;
 mod keys;
 
@@ -53,6 +54,7 @@ pub struct Ledger {
     spent: BTreeMap<(Day, String), Spent>,
     /// Each with the moment it was stored.
     keys: BTreeMap<String, (KeyRecord, Timestamp)>,
+    enrolments: enrolments::Book,
 }
 
 #[derive(Clone, Debug)]

@@ -11,6 +11,7 @@ pub(crate) mod daemon;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod events;
+pub(crate) mod fleet;
 pub(crate) mod group;
 pub(crate) mod help;
 pub(crate) mod interrupt;

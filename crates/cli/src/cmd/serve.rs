@@ -21,6 +21,9 @@ pub(crate) struct Args {
     /// Where workers connect
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7420")]
     listen: SocketAddr,
+    /// Where workers on other hosts reach it, if that is another address
+    #[arg(long, value_name = "HOST:PORT")]
+    advertise: Option<String>,
     /// Setting for this server, such as limits.wall=2h; can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -31,6 +34,6 @@ pub(crate) fn run(args: Args) -> Outcome {
     let store = store.ok_or_else(|| {
         Failure::usage("which database? give --store postgres://USER@HOST/NAME, or set LASTWORD_STORE")
     })?;
-    let server = Server { store, listen: args.listen, bells: Default::default() };
+    let server = Server::new(store, args.listen, args.advertise);
     service::run(&server, &Paths::find()?, &args.set, false)
 }

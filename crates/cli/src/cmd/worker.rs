@@ -1,5 +1,8 @@
 //! `worker`: runs a worker of a fleet in the foreground.
 
+mod enroll;
+
+use clap::Subcommand;
 use lastword_api::Code;
 
 use crate::daemon::run as service;
@@ -8,14 +11,18 @@ use crate::fleet::enrolment::{Enrolment, path};
 use crate::fleet::worker::Worker;
 use crate::paths::Paths;
 use crate::text::duration;
+use crate::ui::Ui;
 
 /// Run a worker of a fleet: it takes jobs from a server and runs them here
 #[derive(Debug, clap::Args)]
 #[command(
+    args_conflicts_with_subcommands = true,
     after_help = "The worker has a state folder of its own (LASTWORD_HOME), with its enrolment. When it stops, its jobs keep running, and the \
                        next worker in the same folder takes them over if it starts before its lease is over (15 s); after that they are ended."
 )]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
     /// How many jobs to run at once
     #[arg(long, value_name = "N", default_value_t = 1)]
     slots: u32,
@@ -30,7 +37,15 @@ pub(crate) struct Args {
     set: Vec<String>,
 }
 
-pub(crate) fn run(args: Args) -> Outcome {
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Enroll(enroll::Args),
+}
+
+pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
+    if let Some(Verb::Enroll(args)) = args.verb {
+        return enroll::run(&args, ui);
+    }
     let paths = Paths::find()?;
     let enrolment = Enrolment::load(&paths.state)?.ok_or_else(|| {
         let text = format!("this worker is not enrolled: {} is missing", path(&paths.state).display());
@@ -51,7 +66,7 @@ fn chosen(mut enrolment: Enrolment, named: &[String]) -> Result<Enrolment, Failu
     {
         let text = format!("this worker is not enrolled at {unknown}");
         return Err(Failure::usage(text)
-            .next("lastword worker enroll --server HOST:PORT --fingerprint F    # adds a server"));
+            .next("lastword worker enroll --server HOST:PORT --fingerprint SHA256    # adds a server"));
     }
     if !named.is_empty() {
         enrolment.servers.retain(|server| named.contains(&server.address));

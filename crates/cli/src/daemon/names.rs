@@ -19,7 +19,7 @@ pub(crate) fn user_name(uid: u32) -> Option<String> {
     Some((*row.first()?).to_owned())
 }
 
-pub(super) fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     first_line("/proc/sys/kernel/hostname").unwrap_or_else(|| "here".to_owned())
 }
 

@@ -40,7 +40,7 @@ impl Role {
     }
 
     /// Makes a state folder one of this role, unless it has another.
-    pub(super) fn settle(self, paths: &Paths) -> Result<(), Failure> {
+    pub(crate) fn settle(self, paths: &Paths) -> Result<(), Failure> {
         let (role, state) = (Role::of(paths), &paths.state);
         if role == self && (role != Role::Daemon || !paths.in_state(FILE).exists()) {
             return Ok(());

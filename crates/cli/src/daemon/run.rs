@@ -80,6 +80,7 @@ async fn serve<S: Service>(service: &S, place: &Place, log: Log, lock: &Lock, st
     // The level of a job that asks for none. A namespace must be asked for, so it does not count.
     let usable = host.findings().into_iter().filter(|(level, test)| *level <= Level::Cgroup && test.is_ok());
     let level = usable.map(|(level, _)| level).max().unwrap_or(Level::Subreaper);
+    let journal = service.open(place).await.map_err(|failure| starter.refuse(failure))?;
     let about = About {
         user: user(),
         host: host_name(),
@@ -87,9 +88,8 @@ async fn serve<S: Service>(service: &S, place: &Place, log: Log, lock: &Lock, st
         level,
         agents: paths.agents(),
         prices: paths.prices(),
-        is_fleet: S::ROLE == Role::Server,
+        fleet: service.fleet(&journal),
     };
-    let journal = service.open(place).await.map_err(|failure| starter.refuse(failure))?;
     let start = || service.start(place, &journal);
     let engine = start();
     // For the first turn of the loop; a later turn binds a new socket after the old one was removed. We never bind the socket of a service

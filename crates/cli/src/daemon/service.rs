@@ -8,6 +8,7 @@ use lastword_core::{HostId, OwnerId};
 use lastword_engine::{Engine, LocalHost, Options};
 use lastword_git::{Git, Worktrees};
 use lastword_proc::Nursery;
+use lastword_server::Fleet;
 use lastword_store::Store;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
@@ -41,6 +42,11 @@ pub(crate) trait Service {
 
     /// Opens the journal, and begins whatever is served beside the API.
     async fn open(&self, place: &Place) -> Result<Self::Journal, Failure>;
+
+    /// Returns its workers, if it has any.
+    fn fleet(&self, _journal: &Self::Journal) -> Option<Fleet> {
+        None
+    }
 
     /// Starts an engine.
     fn start(&self, place: &Place, journal: &Self::Journal) -> Engine<Self::Journal>;

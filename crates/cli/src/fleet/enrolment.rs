@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 use lastword_api::Code;
 use lastword_link::{Fingerprint, Remote, Timing, Trust};
+use lastword_store::Said;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Failure;
@@ -87,12 +88,13 @@ impl Enrolment {
         self.servers.push(server);
     }
 
-    /// Returns where a link of this worker goes.
-    pub(crate) fn remote(&self) -> Remote {
+    /// Returns where a link of this worker goes, which runs `slots` jobs at once.
+    pub(crate) fn remote(&self, slots: u32) -> Remote {
         Remote {
             servers: self.servers.iter().map(|server| server.address.clone()).collect(),
             trust: Trust::Fingerprints(self.servers.iter().map(|server| server.fingerprint).collect()),
             token: self.token.clone(),
+            said: Said { version: Some(lastword_api::VERSION.to_owned()), slots: Some(slots) },
             timing: Timing::default(),
         }
     }

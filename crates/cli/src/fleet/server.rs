@@ -1,19 +1,20 @@
 //! A server of a fleet: the journal is a PostgreSQL database, its jobs run on workers, and this process is their clerk.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lastword_api::Code;
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{JobId, OwnerId};
 use lastword_engine::{Duties, Engine, Options, Workers, now};
-use lastword_link::{Bells, Identity, Principal, Timing};
+use lastword_link::{Bells, EnrolledOnly, Identity, Timing};
+use lastword_server::{Door, Fleet};
 use lastword_store::Line;
 use lastword_store::postgres::{self, Postgres};
-use serde::Deserialize;
 use tokio::net::TcpListener;
 
+use crate::daemon::names::host_name;
 use crate::daemon::role::Role;
 use crate::daemon::service::{Place, Service};
 use crate::failure::Failure;
@@ -37,11 +38,21 @@ const GATHER: Duration = Duration::from_secs(1);
 /// A server.
 pub(crate) struct Server {
     /// The address of the database.
-    pub(crate) store: String,
+    store: String,
     /// Where workers connect.
-    pub(crate) listen: SocketAddr,
+    listen: SocketAddr,
+    /// Where they are told to, if that is elsewhere.
+    advertise: Option<String>,
     /// Those that are connected.
-    pub(crate) bells: Bells,
+    bells: Bells,
+    /// How workers find it, once it listens.
+    door: OnceLock<Door>,
+}
+
+impl Server {
+    pub(crate) fn new(store: String, listen: SocketAddr, advertise: Option<String>) -> Server {
+        Server { store, listen, advertise, bells: Bells::default(), door: OnceLock::new() }
+    }
 }
 
 impl Service for Server {
@@ -63,7 +74,15 @@ impl Service for Server {
         let listener = TcpListener::bind(self.listen)
             .await
             .map_err(|error| unavailable(&format!("cannot listen on {}: {error}", self.listen)))?;
-        tracing::info!(listen = %self.listen, fingerprint = %identity.fingerprint(), "workers can connect");
+        let local = listener.local_addr().map_err(|error| unavailable(&error))?;
+        let address = self.advertise.clone().unwrap_or_else(|| match local.ip().is_unspecified() {
+            // Every address of this host: other hosts know it by its name.
+            true => format!("{}:{}", host_name(), local.port()),
+            false => local.to_string(),
+        });
+        let door = Door { address, fingerprint: identity.fingerprint().to_string() };
+        tracing::info!(listen = %local, address = door.address, fingerprint = door.fingerprint, "workers can connect");
+        let _ = self.door.set(door);
         let options = lastword_link::Options {
             journal: journal.name(),
             clock: || now().wall,
@@ -71,13 +90,17 @@ impl Service for Server {
             timing: Timing::default(),
             bells: self.bells.clone(),
         };
-        let (store, gate) = (journal.clone(), known_workers(place)?);
+        let (store, gate) = (journal.clone(), EnrolledOnly::new(journal.clone(), options.clock));
         tokio::spawn(async move {
             let Err(error) = lastword_link::serve(listener, &identity, store, gate, options).await;
             tracing::error!(%error, "workers cannot connect any more");
         });
         tokio::spawn(prepare_months(journal.clone()));
         Ok(journal)
+    }
+
+    fn fleet(&self, journal: &Postgres) -> Option<Fleet> {
+        self.door.get().map(|door| Fleet::new(journal.clone(), door.clone()))
     }
 
     fn start(&self, place: &Place, journal: &Postgres) -> Engine<Postgres> {
@@ -116,27 +139,4 @@ impl Workers for Ringing {
     fn ready(&self, line: &Line) {
         self.0.ready(&line.group, &WorkerLabels::from_key(&line.labels));
     }
-}
-
-#[derive(Deserialize)]
-struct KnownWorker {
-    name: String,
-    token: String,
-    #[serde(default)]
-    labels: Vec<String>,
-}
-
-/// Returns the gate for the workers in a file.
-fn known_workers(
-    place: &Place,
-) -> Result<impl Fn(&str) -> Option<Principal> + Send + Sync + 'static, Failure> {
-    let file = place.paths.in_state("workers.json");
-    let text = std::fs::read(&file).unwrap_or_else(|_| b"[]".to_vec());
-    let known: Vec<KnownWorker> = serde_json::from_slice(&text)
-        .map_err(|error| Failure::new(Code::Invalid, format!("{}: {error}", file.display())))?;
-    Ok(move |token: &str| {
-        let worker = known.iter().find(|worker| worker.token == token)?;
-        let labels = worker.labels.iter().cloned().collect();
-        Some(Principal::Worker { owner: OwnerId(worker.name.as_str().into()), labels })
-    })
 }

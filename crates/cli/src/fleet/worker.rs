@@ -39,7 +39,7 @@ impl Service for Worker {
 
     /// Connects in the background: a worker whose servers are away still looks after the trees that it has.
     async fn open(&self, _: &Place) -> Result<Link, Failure> {
-        Link::open(self.enrolment.remote())
+        Link::open(self.enrolment.remote(self.slots))
             .map_err(|error| Failure::new(Code::Unavailable, format!("cannot connect to a server: {error}")))
     }
 

@@ -78,7 +78,7 @@ impl Home {
                 let (user, host) = ("ann".to_owned(), "here".to_owned());
                 let [agents, prices] = ["agents.toml", "prices.toml"].map(|name| state_dir.join(name));
                 let about =
-                    About { user, host, state_dir, level: Level::Subreaper, agents, prices, is_fleet: false };
+                    About { user, host, state_dir, level: Level::Subreaper, agents, prices, fleet: None };
                 serve(endpoint, engine, about, async {
                     drop(stop.await);
                     Closing::Stop(JobsFate::Keep)

@@ -15,6 +15,7 @@ mod doctor;
 mod documents;
 #[path = "../executable.rs"]
 mod executable;
+mod fleet;
 mod follow;
 mod help;
 mod home;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lastword_store::Said;
 use lastword_store::hints::Hint;
 use tokio::io::{AsyncRead, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
@@ -19,7 +20,8 @@ use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
 use crate::outbox::{Lane, Lanes};
 use crate::wire::{Hello, Welcome};
 
-type Tls = TlsStream<TcpStream>;
+/// A connection to a server.
+pub(super) type Tls = TlsStream<TcpStream>;
 
 /// Calls that were sent, by stream. Dropping one tells its caller that the connection was lost.
 type Sent = Mutex<HashMap<u64, (oneshot::Sender<Vec<u8>>, OwnedSemaphorePermit)>>;
@@ -81,13 +83,10 @@ async fn connect(
     server: &str,
     shared: &Shared,
 ) -> io::Result<(Inbox<ReadHalf<Tls>>, WriteHalf<Tls>)> {
-    let (host, _) = server.rsplit_once(':').ok_or_else(|| io::Error::other("it is not `host:port`"))?;
-    let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
-    let name = ServerName::try_from(host).map_err(io::Error::other)?;
-    let stream = TcpStream::connect(server).await?;
-    stream.set_nodelay(true)?;
-    let (reader, mut writer) = tokio::io::split(tls.connect(name, stream).await?);
-    let hello = Hello { token: remote.token.clone() };
+    let stream = open(server).await?;
+    let (reader, mut writer) = tokio::io::split(secure(tls, server, stream).await?);
+    let Said { version, slots } = remote.said.clone();
+    let hello = Hello { token: remote.token.clone(), version, slots };
     let body = serde_json::to_vec(&hello).map_err(io::Error::other)?;
     Message { kind: Kind::Hello, stream: 0, body }.write(&mut writer).await?;
     let mut inbox = Inbox::new(reader, HELLO_MAX, remote.timing.silence);
@@ -99,12 +98,34 @@ async fn connect(
             inbox.trust();
             Ok((inbox, writer))
         }
-        Kind::Refusal => {
-            let words = String::from_utf8_lossy(&first.body).escape_default().to_string();
-            Err(io::Error::new(io::ErrorKind::PermissionDenied, words))
-        }
+        Kind::Refusal => Err(io::Error::new(io::ErrorKind::PermissionDenied, refusal_words(&first))),
         _ => Err(broken("it does not answer a hello")),
     }
+}
+
+/// Connects to a server that is named as `host:port`.
+pub(super) async fn open(server: &str) -> io::Result<TcpStream> {
+    split(server)?;
+    let stream = TcpStream::connect(server).await?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
+}
+
+/// Makes the TLS connection.
+pub(super) async fn secure(tls: &TlsConnector, server: &str, stream: TcpStream) -> io::Result<Tls> {
+    let name = ServerName::try_from(split(server)?.to_owned()).map_err(io::Error::other)?;
+    tls.connect(name, stream).await
+}
+
+/// Returns the host of `host:port`.
+fn split(server: &str) -> io::Result<&str> {
+    let (host, _) = server.rsplit_once(':').ok_or_else(|| io::Error::other("it is not `host:port`"))?;
+    Ok(host.trim_start_matches('[').trim_end_matches(']'))
+}
+
+/// Returns the words of a refusal.
+pub(super) fn refusal_words(refusal: &Message) -> String {
+    String::from_utf8_lossy(&refusal.body).escape_default().to_string()
 }
 
 /// Writes calls and hands out answers until the connection is lost, and returns why it was.

@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
+use lastword_store::Said;
 use lastword_store::hints::Bell;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
@@ -18,6 +19,8 @@ pub struct Remote {
     pub trust: Trust,
     /// Proves which principal this is.
     pub token: String,
+    /// What this worker says of itself.
+    pub said: Said,
     /// How long the link waits for them.
     pub timing: Timing,
 }

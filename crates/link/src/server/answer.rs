@@ -7,7 +7,8 @@ use super::worker::Worker;
 use crate::bells::Ear;
 use crate::carried::{Carried, Out};
 use crate::frame::MESSAGE_MAX;
-use crate::policy::{Principal, check_request};
+use crate::gate::Principal;
+use crate::policy::check_request;
 use crate::wire::{
     AddGroup, Dependents, EndLife, Find, FindPrunable, Held, LoadLog, Log, MarkSeen, ReadFeed, ReadList,
     ReadReady, ReadRow, ReadRows, Remove, RemoveGroup, RenewLease, Request, SetGroup, Settle, SpentOn,

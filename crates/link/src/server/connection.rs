@@ -4,8 +4,8 @@ use std::io;
 use std::sync::Arc;
 
 use lastword_store::hints::Hint;
-use lastword_store::{Error, Store};
-use tokio::io::{AsyncRead, ReadHalf, WriteHalf};
+use lastword_store::{Error, NotEnrolled, Said, Store};
+use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::JoinSet;
@@ -16,13 +16,19 @@ use super::answer::{Desk, encode};
 use super::shared::Server;
 use crate::carried::Out;
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
+use crate::gate::{Gate, Principal};
 use crate::outbox::{Lane, Outbox, outbox};
-use crate::policy::{Gate, Principal};
-use crate::wire::{Hello, Request, Welcome};
+use crate::wire::{Enrol, Enrolled, Hello, Request, Welcome};
 use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
 
 /// Between two hints at commits. The first after a pause is sent at once; many commits are one hint.
 const HINT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Between two looks at whether the token of a connection is still accepted.
+const CHECK_PAUSE: Duration = Duration::from_secs(1);
+
+/// Characters of the version that a worker says it has.
+const VERSION_CHARS_MAX: usize = 64;
 
 /// An answer on its way out, which counts as under way until it is written.
 type Outgoing = (Message, Option<OwnedSemaphorePermit>);
@@ -33,8 +39,9 @@ type Tls = TlsStream<TcpStream>;
 pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStream) {
     let Ok(stranger) = Arc::clone(&server.strangers).try_acquire_owned() else { return };
     let greeting = timeout(server.options.timing.handshake, greet(server, stream));
-    let Ok(Ok((inbox, writer, principal))) = greeting.await else { return };
+    let Ok(Ok(Some(Greeted { inbox, writer, principal, hello }))) = greeting.await else { return };
     drop(stranger);
+    let watched = watch(&server.gate, principal.clone(), hello);
     let (ear, told) = match &principal {
         Principal::Server => (None, None),
         Principal::Worker { owner, labels } => {
@@ -50,32 +57,91 @@ pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStr
         _ = lanes.write(writer, timing, |(message, _)| Some(message)) => {}
         _ = requests(&desk, inbox, &outbox, timing.answer.mul_f32(0.8)) => {}
         () = hints(&server.store, told, &outbox) => {}
+        () = watched => {}
     }
 }
 
-/// Makes the TLS connection, and asks which principal it is.
-async fn greet<S: Store, G: Gate>(
-    server: &Server<S, G>,
-    stream: TcpStream,
-) -> io::Result<(Inbox<ReadHalf<Tls>>, WriteHalf<Tls>, Principal)> {
+/// A client that was let in.
+struct Greeted {
+    inbox: Inbox<ReadHalf<Tls>>,
+    writer: WriteHalf<Tls>,
+    principal: Principal,
+    hello: Hello,
+}
+
+/// Makes the TLS connection, and asks which principal it is. `None` if the client wanted a token, which is all that it gets.
+async fn greet<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStream) -> io::Result<Option<Greeted>> {
     stream.set_nodelay(true)?;
     let (reader, mut writer) = tokio::io::split(server.tls.accept(stream).await?);
     let mut inbox = Inbox::new(reader, HELLO_MAX, server.options.timing.silence);
-    let hello = inbox.next().await?;
-    let hello: Option<Hello> = Some(hello)
-        .filter(|first| first.kind == Kind::Hello)
-        .and_then(|first| serde_json::from_slice(&first.body).ok());
-    let hello = hello.ok_or_else(|| broken("the first message is no hello"))?;
-    let Some(principal) = server.gate.principal(&hello.token) else {
-        let body = b"the token is not known to this server: enrol the worker again".to_vec();
-        Message { kind: Kind::Refusal, stream: 0, body }.write(&mut writer).await?;
-        return Err(broken("an unknown token"));
+    let first = inbox.next().await?;
+    let hello: Hello = match first.kind {
+        Kind::Hello => serde_json::from_slice(&first.body).map_err(broken_request)?,
+        Kind::Enrol => {
+            let Enrol { one_time } = serde_json::from_slice(&first.body).map_err(broken_request)?;
+            enrol(&server.gate, &one_time).await?.write(&mut writer).await?;
+            writer.shutdown().await?;
+            return Ok(None);
+        }
+        _ => return Err(broken("the first message is no hello")),
+    };
+    let principal = match server.gate.principal(&hello.token).await {
+        Ok(Some(principal)) => principal,
+        Ok(None) => {
+            let words = "the token is not known to this server: enrol the worker again";
+            refusal(words).write(&mut writer).await?;
+            return Err(broken("an unknown token"));
+        }
+        Err(error) => {
+            refusal(&error.to_string()).write(&mut writer).await?;
+            return Err(io::Error::other(error));
+        }
     };
     let welcome = Welcome { journal: server.options.journal.clone() };
     let body = serde_json::to_vec(&welcome).map_err(io::Error::other)?;
     Message { kind: Kind::Welcome, stream: 0, body }.write(&mut writer).await?;
     inbox.trust();
-    Ok((inbox, writer, principal))
+    Ok(Some(Greeted { inbox, writer, principal, hello }))
+}
+
+/// Exchanges a one-time token, and returns the answer.
+async fn enrol<G: Gate>(gate: &G, one_time: &str) -> io::Result<Message> {
+    let again = "run `lastword fleet add` once more, and use what it prints within ten minutes";
+    let refused = |what: &str| refusal(&format!("{what}: {again}"));
+    Ok(match gate.enrol(one_time).await {
+        Ok(Ok((name, token))) => {
+            let enrolled = Enrolled { name: name.to_string(), token: token.reveal().to_owned() };
+            let body = serde_json::to_vec(&enrolled).map_err(io::Error::other)?;
+            Message { kind: Kind::Enrolled, stream: 0, body }
+        }
+        Ok(Err(NotEnrolled::Unknown)) => {
+            refused("this one-time token is not known to the server, or a newer one replaced it")
+        }
+        Ok(Err(NotEnrolled::Used)) => refused("this one-time token was used already"),
+        Ok(Err(NotEnrolled::Expired)) => refused("this one-time token has expired"),
+        Err(error) => refusal(&error.to_string()),
+    })
+}
+
+fn refusal(words: &str) -> Message {
+    Message { kind: Kind::Refusal, stream: 0, body: words.as_bytes().to_vec() }
+}
+
+/// Notes what a worker says of itself, and returns when its token is not accepted any more.
+async fn watch<G: Gate>(gate: &G, principal: Principal, hello: Hello) {
+    let Hello { token, version, slots } = hello;
+    if let Principal::Worker { owner, .. } = &principal {
+        let version = version.map(|version| version.chars().take(VERSION_CHARS_MAX).collect());
+        // Nothing is decided by it, and the next hello says it again.
+        let _ = gate.describe(owner, Said { version, slots }).await;
+    }
+    loop {
+        sleep(CHECK_PAUSE).await;
+        // A store that does not answer says nothing of the token.
+        if gate.principal(&token).await.is_ok_and(|proven| proven.as_ref() != Some(&principal)) {
+            return;
+        }
+    }
 }
 
 /// Takes requests, and answers each in a task of its own. Renewals have their own places, so that no other request keeps them waiting.

@@ -2,6 +2,7 @@
 
 mod certificates;
 mod connection;
+mod enrolment;
 mod hostile;
 mod proxy;
 mod rights;

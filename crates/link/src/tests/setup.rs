@@ -12,7 +12,7 @@ use lastword_core::limits::Limit;
 use lastword_core::spec::Spec;
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, AppendId, AttemptNo, Fact, Fence, Job, JobId, OwnerId, Timestamp};
-use lastword_store::{Claim, Journal, Renew, Source};
+use lastword_store::{Claim, Journal, Renew, Said, Source};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
@@ -22,7 +22,9 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::stuck::Stuck;
 use crate::frame::{Kind, Message};
 use crate::wire::Hello;
-use crate::{Bells, Fingerprint, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
+use crate::{
+    Bells, EnrolledOnly, Fingerprint, Gate, Identity, Link, Options, Principal, Remote, Timing, Trust, serve,
+};
 
 /// The clock of every server.
 pub(super) const NOW: Timestamp = Timestamp(1_794_700_800_000);
@@ -73,6 +75,24 @@ impl Served {
         identity: Identity,
         connections: usize,
     ) -> Served {
+        Served::behind(timing, store, journal, identity, connections, gate).await
+    }
+
+    /// Serves a store to the workers that are enrolled in it.
+    pub(super) async fn enrolled_only() -> Served {
+        let (timing, store, identity) = (Timing::default(), Stuck::new(1), Identity::make().unwrap());
+        let gate = EnrolledOnly::new(store.store.clone(), || NOW);
+        Served::behind(timing, store, "here", identity, 8, gate).await
+    }
+
+    async fn behind(
+        timing: Timing,
+        store: Stuck,
+        journal: &str,
+        identity: Identity,
+        connections: usize,
+        gate: impl Gate,
+    ) -> Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, fingerprint) = (listener.local_addr().unwrap(), identity.fingerprint());
         let options = Options {
@@ -97,6 +117,7 @@ impl Served {
             servers: vec![self.address.to_string()],
             trust: Trust::Fingerprints(vec![self.fingerprint]),
             token: token.to_owned(),
+            said: Said::default(),
             timing: self.timing,
         }
     }
@@ -116,7 +137,7 @@ impl Served {
 
 /// Returns the hello of a token.
 pub(super) fn hello(token: &str) -> Message {
-    let hello = Hello { token: token.to_owned() };
+    let hello = Hello { token: token.to_owned(), version: None, slots: None };
     Message { kind: Kind::Hello, stream: 0, body: serde_json::to_vec(&hello).unwrap() }
 }
 

@@ -8,7 +8,7 @@ use lastword_core::life::Place;
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_link::{Bells, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
 use lastword_store::postgres::Postgres;
-use lastword_store::{Journal, Renew};
+use lastword_store::{Journal, Renew, Said};
 use tokio::net::TcpListener;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_postgres::Client;
@@ -80,7 +80,10 @@ impl Served {
             let Err(error) = serve(listener, &identity, journal, gate, options).await;
             panic!("the server cannot serve: {error}");
         });
-        Ok(Served { remote: Remote { servers, trust, token: String::new(), timing }, serving })
+        Ok(Served {
+            remote: Remote { servers, trust, token: String::new(), said: Said::default(), timing },
+            serving,
+        })
     }
 
     async fn link(&self, worker: &str) -> Outcome<Link> {

@@ -40,7 +40,7 @@ pub(crate) async fn submit<J: Store>(
 ) -> Reply {
     let key = idempotency_key(&headers)?;
     let env = environment(&asked.env, asked.attributes.as_ref())?;
-    check(&asked, app.about().is_fleet)?;
+    check(&asked, app.about().fleet.is_some())?;
     let requested: Option<JobId> = match &asked.id {
         None => None,
         Some(id) => Some(id.parse().map_err(|error| Failure::invalid(format!("`id`: {error}")))?),

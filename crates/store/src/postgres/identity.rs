@@ -21,7 +21,7 @@ macro_rules! next_place {
 /// What a statement that writes begins with: the table `here` has a row if this is the journal that was opened. The parameters are
 /// [`Known::identity`] and [`Known::newest`]. `here.sql` and `settle.sql` say the same.
 macro_rules! with_here {
-    ($identity:literal, $newest:literal, $($rest:literal),+) => {
+    ($identity:literal, $newest:literal, $($rest:expr),+) => {
         concat!(
             "with here as materialized (
                 select from meta m join migrations b on b.step = 1

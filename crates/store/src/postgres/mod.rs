@@ -22,6 +22,7 @@
 //! | `view` | reading logs and rows |
 //! | `waits` | which job waits for which |
 //! | `catalog`, `groups`, `keys` | the other three traits |
+//! | `enrolments` | workers and their tokens |
 //! | `wake` | hints after a commit |
 //!
 //! Rules are in `core` and in [`crate::admit`]; the SQL here says the same and is held to it by the conformance suite.
@@ -31,6 +32,7 @@ mod batch;
 mod catalog;
 mod claim;
 mod connect;
+mod enrolments;
 mod failure;
 mod feed;
 mod groups;

@@ -24,6 +24,7 @@ const STEPS: &[&str] = &[
     include_str!("lives.sql"),
     include_str!("instances.sql"),
     include_str!("claims.sql"),
+    include_str!("enrolments.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

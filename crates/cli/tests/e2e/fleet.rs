@@ -1,0 +1,171 @@
+//! A fleet from nothing: a database, a server, a worker, and the first job; then a worker that is removed.
+
+use std::process::{Child, Stdio};
+
+use lastword_proof::pg::{Server, Settings};
+
+use crate::home::{Home, Output, until};
+
+/// A database, and the address of one journal in it.
+struct Database {
+    url: String,
+    _server: Server,
+}
+
+impl Database {
+    fn start() -> Database {
+        let server = Server::start(Settings::default()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Database { url: server.url(&runtime.block_on(server.database())), _server: server }
+    }
+
+    fn serve(&self) -> Member {
+        Member::start(Home::new(), &["serve", "--store", &self.url, "--listen", "127.0.0.1:0"])
+    }
+}
+
+/// A server or a worker, in a folder of its own.
+struct Member {
+    home: Home,
+    process: Child,
+}
+
+impl Member {
+    /// Starts it, and waits until it listens.
+    fn start(home: Home, words: &[&str]) -> Member {
+        let process = home.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        until("it listens", || home.state().join("lastword.sock").exists().then_some(()));
+        Member { home, process }
+    }
+
+    /// Returns what `fleet` says of a worker.
+    fn worker(&self, name: &str) -> Option<serde_json::Value> {
+        let fleet = self.home.json(&["fleet"]);
+        let workers = fleet["workers"].as_array().unwrap();
+        workers.iter().find(|worker| worker["name"] == name).cloned()
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+}
+
+/// Runs a line that the program printed.
+fn run_line(home: &Home, line: &str) -> Output {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    assert_eq!(words[0], "lastword", "{line}");
+    home.run(&words[1..])
+}
+
+#[test]
+fn from_nothing_to_the_first_job() {
+    let database = Database::start();
+    let server = database.serve();
+    assert!(server.home.ok(&["fleet"]).contains("no workers: `lastword fleet add NAME` adds one"));
+    let job = server.home.start("exit 0");
+    let waits = server.home.ok(&["fleet"]);
+    assert!(waits.contains("1 job waiting, and no worker is connected"), "{waits}");
+
+    let line = server.home.ok(&["fleet", "add", "ann", "--label", "gpu"]);
+    let home = Home::new();
+    let enrolled = run_line(&home, &line);
+    assert_eq!((enrolled.code, enrolled.stdout.lines().count()), (0, 2), "{enrolled:?}");
+    let file = std::fs::metadata(home.state().join("enrolment.json")).unwrap();
+    assert_eq!(std::os::unix::fs::MetadataExt::mode(&file) & 0o777, 0o600);
+    // The token was good for this once.
+    let again = run_line(&Home::new(), &line);
+    assert_eq!(again.code, 125);
+    assert!(again.stderr.contains("this one-time token was used already"), "{again:?}");
+
+    let worker = Member::start(home, &["worker", "--slots", "3", "--lease", "3s"]);
+    assert_eq!(server.home.run(&["wait", &job]).code, 0);
+    let ann = server.worker("ann").unwrap();
+    assert_eq!((&ann["state"], &ann["slots"]), (&"connected".into(), &3.into()), "{ann}");
+    assert_eq!(ann["labels"], serde_json::json!(["gpu"]));
+    assert_eq!(ann["version"], lastword_api::VERSION);
+
+    // Another server of the fleet knows the worker's own token.
+    let other = database.serve();
+    let fleet = other.home.json(&["fleet"]);
+    let [address, fingerprint] =
+        ["address", "fingerprint"].map(|field| fleet[field].as_str().unwrap().to_owned());
+    let words = ["worker", "enroll", "--server", &address, "--fingerprint", &fingerprint];
+    assert_eq!(worker.home.run(&words).code, 0);
+    assert_eq!(worker.home.json(&words)["servers"].as_array().unwrap().len(), 2);
+    // A worker that is not enrolled has none.
+    let stranger = Home::new().run(&words);
+    assert_eq!(stranger.code, 2);
+    assert!(stranger.stderr.contains("lastword fleet add NAME"), "{stranger:?}");
+}
+
+#[test]
+fn each_trouble_of_an_enrolment_has_its_words() {
+    let database = Database::start();
+    let server = database.serve();
+    let home = Home::new();
+    let fleet = server.home.json(&["fleet"]);
+    let [address, fingerprint] =
+        ["address", "fingerprint"].map(|field| fleet[field].as_str().unwrap().to_owned());
+    let enroll = |address: &str, fingerprint: &str| {
+        home.run(&["worker", "enroll", "--server", address, "--fingerprint", fingerprint, "--token", "wrong"])
+    };
+    for (output, words) in [
+        (enroll(&address, &fingerprint), "this one-time token is not known to the server"),
+        (enroll(&address, &"a".repeat(64)), "no token was sent"),
+        (enroll("127.0.0.1:1", &fingerprint), "cannot reach 127.0.0.1:1"),
+        (enroll("nowhere", &fingerprint), "cannot reach nowhere: it is not `host:port`"),
+    ] {
+        assert_eq!(output.code, 125, "{output:?}");
+        assert!(output.stderr.contains(words), "{output:?}");
+    }
+    let output = enroll(&address, "abc");
+    assert_eq!(output.code, 2, "{output:?}");
+    assert!(!home.state().join("enrolment.json").exists());
+    for name in ["", "a b", "server-1", "../x"] {
+        assert_eq!(server.home.run(&["fleet", "add", "--", name]).code, 2, "{name}");
+    }
+    assert_eq!(server.home.run(&["fleet", "add", "ann", "--label", "UPPER"]).code, 2);
+    let missing = server.home.run(&["fleet", "rm", "bob"]);
+    assert!(missing.stderr.contains("no worker `bob`"), "{missing:?}");
+    // The folder of a server is no worker's.
+    let refused = run_line(&server.home, &server.home.ok(&["fleet", "add", "ann"]));
+    assert!(refused.stderr.contains("is that of a server"), "{refused:?}");
+}
+
+#[test]
+fn a_removed_worker_is_cut_off_and_its_jobs_end_with_its_lease() {
+    let database = Database::start();
+    let server = database.serve();
+    let home = Home::new();
+    run_line(&home, &server.home.ok(&["fleet", "add", "ann"]));
+    let worker = Member::start(home, &["worker", "--lease", "3s"]);
+    let job = server.home.start("sleep 1000");
+    server.home.until_phase(&job, "running");
+    assert_eq!(server.worker("ann").unwrap()["jobs"], 1);
+    server.home.ok(&["fleet", "rm", "ann"]);
+    let ended = server.home.until_phase(&job, "ended");
+    assert_eq!(ended["outcome"], "lost", "{ended}");
+    assert_eq!(ended["attempts"][0]["receipt"]["proof"], "lease_self_fenced", "{ended}");
+    until("it is not shown", || server.worker("ann").is_none().then_some(()));
+    // The name is free for another worker, and the first one stays outside.
+    let next = Home::new();
+    run_line(&next, &server.home.ok(&["fleet", "add", "ann"]));
+    let next = Member::start(next, &["worker", "--lease", "3s"]);
+    let job = server.home.start("exit 0");
+    assert_eq!(server.home.run(&["wait", &job]).code, 0);
+    drop((worker, next));
+}
+
+#[test]
+fn the_daemon_of_a_laptop_has_no_fleet() {
+    let home = Home::new();
+    for words in [&["fleet"][..], &["fleet", "add", "ann"], &["fleet", "rm", "ann"]] {
+        let output = home.run(words);
+        assert_eq!(output.code, 125, "{output:?}");
+        assert!(output.stderr.contains("this daemon is no server of a fleet"), "{output:?}");
+        assert!(output.stderr.contains("lastword serve"), "{output:?}");
+    }
+}

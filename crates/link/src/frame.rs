@@ -43,12 +43,16 @@ pub(crate) enum Kind {
     Hint = 7,
     /// The sender is alive.
     Beat = 8,
+    /// A server asks a worker about an attempt that it ran.
+    Ask = 9,
+    /// The answer to that, on the same stream.
+    Told = 10,
 }
 
 impl Kind {
     fn parse(byte: u8) -> io::Result<Kind> {
         use Kind::*;
-        let kinds = [Hello, Welcome, Refusal, Request, Urgent, Answer, Hint, Beat];
+        let kinds = [Hello, Welcome, Refusal, Request, Urgent, Answer, Hint, Beat, Ask, Told];
         let found = kinds.into_iter().find(|kind| *kind as u8 == byte);
         found.ok_or_else(|| broken(format!("a frame of the unknown kind {byte}")))
     }

@@ -1,11 +1,14 @@
 //! What the calls of a link and its connection share.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
+use lastword_store::Attempts;
 use lastword_store::hints::Bell;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
+use super::attempts::Places;
+use crate::frame::Message;
 use crate::outbox::Lane;
 use crate::{Timing, Trust};
 
@@ -26,6 +29,8 @@ pub struct Remote {
 pub(super) struct Shared {
     pub(super) bell: Bell,
     pub(super) state: watch::Sender<State>,
+    /// Answers what servers ask.
+    pub(super) attempts: OnceLock<Arc<dyn Attempts>>,
     /// The journal that the first server named.
     pub(super) journal: Mutex<Option<String>>,
 }
@@ -37,6 +42,17 @@ pub(super) enum State {
     Connected,
     /// Every server was tried, with what is wrong with each.
     Down(String),
+}
+
+/// What a client sends.
+pub(super) enum Outgoing {
+    Call(Call),
+    /// An answer to a server's question, on the connection over which that came.
+    Told {
+        connection: u64,
+        message: Message,
+        _places: Places,
+    },
 }
 
 /// A request on its way, and where its answer goes.

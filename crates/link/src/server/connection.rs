@@ -12,7 +12,8 @@ use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
 use super::answer::{Desk, encode};
-use super::shared::Server;
+use super::hosts::Line;
+use super::shared::{Options, Server};
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
 use crate::outbox::{Lane, Outbox, outbox};
 use crate::policy::{Gate, Principal};
@@ -23,7 +24,7 @@ use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
 const HINT_PAUSE: Duration = Duration::from_millis(20);
 
 /// An answer on its way out, which counts as under way until it is written.
-type Outgoing = (Message, Option<OwnedSemaphorePermit>);
+pub(super) type Outgoing = (Message, Option<OwnedSemaphorePermit>);
 
 type Tls = TlsStream<TcpStream>;
 
@@ -33,13 +34,18 @@ pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStr
     let greeting = timeout(server.options.timing.handshake, greet(server, stream));
     let Ok(Ok((inbox, writer, principal))) = greeting.await else { return };
     drop(stranger);
-    let desk = Arc::new(Desk::new(server.store.clone(), principal, server.options.clock));
     let (outbox, mut lanes) = outbox::<Outgoing>();
-    let timing = &server.options.timing;
+    let Options { clock, timing, hosts, .. } = &server.options;
+    let answer_max = timing.answer.mul_f32(0.8);
+    let entry = match &principal {
+        Principal::Server => None,
+        Principal::Worker { owner, .. } => Some(hosts.enter(owner, outbox.clone(), answer_max, *clock)),
+    };
+    let desk = Arc::new(Desk::new(server.store.clone(), principal, *clock));
     // Whatever ends first ends the connection; requests that are under way are dropped with their answers.
     tokio::select! {
         _ = lanes.write(writer, timing, |(message, _)| Some(message)) => {}
-        _ = requests(&desk, inbox, &outbox, timing.answer.mul_f32(0.8)) => {}
+        _ = requests(&desk, inbox, &outbox, entry.as_ref().map(|entry| &*entry.line), answer_max) => {}
         () = hints(&server.store, &outbox) => {}
     }
 }
@@ -74,6 +80,7 @@ async fn requests<S: Store, R: AsyncRead + Unpin>(
     desk: &Arc<Desk<S>>,
     mut inbox: Inbox<R>,
     outbox: &Outbox<Outgoing>,
+    line: Option<&Line>,
     answer_max: Duration,
 ) -> io::Result<()> {
     let (ordinary, urgent) =
@@ -84,6 +91,10 @@ async fn requests<S: Store, R: AsyncRead + Unpin>(
         while tasks.try_join_next().is_some() {}
         let (lane, places) = match kind {
             Kind::Beat => continue,
+            Kind::Told => {
+                line.ok_or_else(|| broken("an answer to no question"))?.told(stream, body)?;
+                continue;
+            }
             Kind::Request => (Lane::Ordinary, &ordinary),
             Kind::Urgent => (Lane::Urgent, &urgent),
             _ => return Err(broken("a message that no client sends")),

@@ -6,6 +6,7 @@ use lastword_core::Timestamp;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
+use super::hosts::Hosts;
 use crate::Timing;
 
 /// How a server serves.
@@ -20,6 +21,8 @@ pub struct Options {
     pub connections: usize,
     /// How long it waits for clients.
     pub timing: Timing,
+    /// The workers that are connected enter themselves here.
+    pub hosts: Hosts,
 }
 
 /// What the connections of a server share.

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::stuck::Stuck;
 use crate::frame::{Kind, Message};
 use crate::wire::Hello;
-use crate::{Fingerprint, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
+use crate::{Fingerprint, Hosts, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
 
 /// The clock of every server.
 pub(super) const NOW: Timestamp = Timestamp(1_794_700_800_000);
@@ -35,6 +35,7 @@ pub(super) const SERVER: &str = "server";
 
 pub(super) struct Served {
     pub(super) store: Stuck,
+    pub(super) hosts: Hosts,
     pub(super) address: SocketAddr,
     pub(super) fingerprint: Fingerprint,
     timing: Timing,
@@ -75,7 +76,9 @@ impl Served {
     ) -> Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, fingerprint) = (listener.local_addr().unwrap(), identity.fingerprint());
-        let options = Options { journal: journal.to_owned(), clock: || NOW, connections, timing };
+        let hosts = Hosts::default();
+        let options =
+            Options { journal: journal.to_owned(), clock: || NOW, connections, timing, hosts: hosts.clone() };
         let serving = tokio::spawn({
             let store = store.clone();
             async move {
@@ -83,7 +86,7 @@ impl Served {
                 panic!("{error}");
             }
         });
-        Served { store, address, fingerprint, timing, serving }
+        Served { store, hosts, address, fingerprint, timing, serving }
     }
 
     pub(super) fn remote(&self, token: &str) -> Remote {

@@ -250,7 +250,15 @@ pub(crate) async fn result<J: Store>(
         Some(Dialect::Plain) => LIMIT_MAX,
         Some(_) => MESSAGE_BYTES_MAX,
     };
-    let piece = read_end(&app, &job.value, bytes).await?;
+    let piece = match read_end(&app, &job.value, bytes).await {
+        // How it ended is known all the same.
+        Err(failure) if failure.problem().code == Code::HostAway => {
+            let result = JobResult::of(&shown, String::new(), 0).ok_or(Refusal::NotEnded(id))?;
+            let text_away = Some(failure.problem().detail.clone());
+            return Ok(Json(JobResult { text_away, ..result }).into_response());
+        }
+        read => read?,
+    };
     let before = piece.offset;
     let message = dialect.and_then(|dialect| agents::last_message(dialect, &piece.bytes, before > 0));
     let (text, skipped) = match (message, dialect) {

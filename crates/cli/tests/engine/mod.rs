@@ -1,6 +1,7 @@
 //! The engine on a real journal, with real keepers.
 
 mod down;
+mod elsewhere;
 pub(crate) mod faulty;
 mod fleet;
 mod input;

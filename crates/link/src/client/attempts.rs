@@ -5,7 +5,7 @@ use std::sync::Arc;
 use lastword_core::OwnerId;
 use lastword_store::Attempts;
 use lastword_store::attempts::{Ran, Stream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::shared::{Outgoing, Shared};
@@ -64,9 +64,6 @@ impl Questions<'_> {
         Ok(())
     }
 }
-
-/// Places that an answer takes until it is written.
-pub(super) type Places = [OwnedSemaphorePermit; 2];
 
 async fn told(attempts: &dyn Attempts, ask: Ask) -> (Told, Vec<u8>) {
     // This client is asked about what it ran itself.

@@ -7,7 +7,6 @@ use lastword_store::Attempts;
 use lastword_store::hints::Bell;
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
-use super::attempts::Places;
 use crate::frame::Message;
 use crate::outbox::Lane;
 use crate::{Timing, Trust};
@@ -47,11 +46,11 @@ pub(super) enum State {
 /// What a client sends.
 pub(super) enum Outgoing {
     Call(Call),
-    /// An answer to a server's question, on the connection over which that came.
+    /// An answer to a server's question, on the connection over which that came, with the places that it takes until it is written.
     Told {
         connection: u64,
         message: Message,
-        _places: Places,
+        _places: [OwnedSemaphorePermit; 2],
     },
 }
 

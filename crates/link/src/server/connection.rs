@@ -6,7 +6,7 @@ use std::sync::Arc;
 use lastword_store::{Error, Store};
 use tokio::io::{AsyncRead, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::server::TlsStream;
@@ -15,16 +15,13 @@ use super::answer::{Desk, encode};
 use super::hosts::Line;
 use super::shared::{Options, Server};
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
-use crate::outbox::{Lane, Outbox, outbox};
+use crate::outbox::{Counted, Lane, Outbox, outbox};
 use crate::policy::{Gate, Principal};
 use crate::wire::{Hello, Request, Welcome};
 use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
 
 /// Between two hints. The first after a pause is sent at once; many commits are one hint.
 const HINT_PAUSE: Duration = Duration::from_millis(20);
-
-/// An answer on its way out, which counts as under way until it is written.
-pub(super) type Outgoing = (Message, Option<OwnedSemaphorePermit>);
 
 type Tls = TlsStream<TcpStream>;
 
@@ -34,7 +31,7 @@ pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStr
     let greeting = timeout(server.options.timing.handshake, greet(server, stream));
     let Ok(Ok((inbox, writer, principal))) = greeting.await else { return };
     drop(stranger);
-    let (outbox, mut lanes) = outbox::<Outgoing>();
+    let (outbox, mut lanes) = outbox::<Counted>();
     let Options { clock, timing, hosts, .. } = &server.options;
     let answer_max = timing.answer.mul_f32(0.8);
     let entry = match &principal {
@@ -79,7 +76,7 @@ async fn greet<S: Store, G: Gate>(
 async fn requests<S: Store, R: AsyncRead + Unpin>(
     desk: &Arc<Desk<S>>,
     mut inbox: Inbox<R>,
-    outbox: &Outbox<Outgoing>,
+    outbox: &Outbox<Counted>,
     line: Option<&Line>,
     answer_max: Duration,
 ) -> io::Result<()> {
@@ -122,7 +119,7 @@ fn broken_request(error: serde_json::Error) -> io::Error {
 }
 
 /// Passes on that something was committed.
-async fn hints<S: Store>(store: &S, outbox: &Outbox<Outgoing>) {
+async fn hints<S: Store>(store: &S, outbox: &Outbox<Counted>) {
     let mut hints = store.hints();
     while hints.next().await {
         outbox.put(Lane::Urgent, (Message::bare(Kind::Hint), None));

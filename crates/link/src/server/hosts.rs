@@ -14,10 +14,9 @@ use lastword_store::attempts::{Alive, Begin, BoxFuture, NotRead, Part, Piece, Ra
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
-use super::connection::Outgoing;
 use crate::ask::{ASKED_MAX, Ask, Told, What};
 use crate::frame::{Kind, Message, broken};
-use crate::outbox::{Lane, Outbox};
+use crate::outbox::{Counted, Lane, Outbox};
 
 /// How long a question about living processes or a terminal waits: a page shows the job without the answer.
 const STATUS_MAX: Duration = Duration::from_secs(2);
@@ -39,7 +38,7 @@ enum Host {
 /// Questions over one connection.
 #[derive(Debug)]
 pub(super) struct Line {
-    outbox: Outbox<Outgoing>,
+    outbox: Outbox<Counted>,
     places: Arc<Semaphore>,
     answer_max: Duration,
     asked: Mutex<Asked>,
@@ -77,7 +76,7 @@ impl Hosts {
     pub(super) fn enter(
         &self,
         owner: &OwnerId,
-        outbox: Outbox<Outgoing>,
+        outbox: Outbox<Counted>,
         answer_max: Duration,
         clock: fn() -> Timestamp,
     ) -> Entry<'_> {

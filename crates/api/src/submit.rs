@@ -31,8 +31,11 @@ pub struct Submit {
     /// The coding agent to run, instead of `argv`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentRequest>,
-    /// The directory it runs in, as an absolute path.
+    /// The directory it runs in, as an absolute path. On a fleet it is one of the worker's host; empty for a new one.
     pub cwd: String,
+    /// On a fleet: names of variables that the worker passes on from its own environment, besides the usual ones. A daemon passes on `env`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
     /// A git worktree to run in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree: Option<WorktreeRequest>,
@@ -77,6 +80,7 @@ impl Submit {
     pub fn spec(&self, work: Work, after: Vec<Dependency>, parent: Option<JobId>) -> Result<Spec, UnknownIo> {
         Ok(Spec {
             name: self.name.clone(),
+            variables: self.variables.clone(),
             worktree: self.worktree.as_ref().map(WorktreeRequest::to_core),
             io: self.io.to_core().ok_or(UnknownIo)?,
             parent,

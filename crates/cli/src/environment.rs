@@ -5,9 +5,18 @@ use std::ffi::OsString;
 /// The prefix of our own variables.
 const OURS: &str = "LASTWORD_";
 
+/// The database of a server.
+pub(crate) const STORE: &str = "LASTWORD_STORE";
+
 /// Our variables that are not settings.
-pub(crate) const NOT_SETTINGS: [&str; 5] =
-    ["LASTWORD_HOME", "LASTWORD_NO_AUTOSTART", "LASTWORD_JOB_ID", "LASTWORD_ATTEMPT", lastword_proc::MARKER];
+pub(crate) const NOT_SETTINGS: [&str; 6] = [
+    STORE,
+    "LASTWORD_HOME",
+    "LASTWORD_NO_AUTOSTART",
+    "LASTWORD_JOB_ID",
+    "LASTWORD_ATTEMPT",
+    lastword_proc::MARKER,
+];
 
 /// Returns a variable; `None` if it is unset or empty.
 #[expect(clippy::disallowed_methods, reason = "this is the place")]

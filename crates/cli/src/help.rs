@@ -3,13 +3,14 @@
 use clap::Command;
 
 /// Every command that is shown, in its group.
-pub(crate) const GROUPS: [(&str, &[&str]); 7] = [
+pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     ("Start and watch", &["run", "ls", "show", "attach", "logs", "events", "wait", "result", "seen"]),
     ("Answer and steer", &["question", "answer", "approve", "deny", "rule", "send", "interrupt", "limit"]),
     ("Stop and run again", &["cancel", "kill", "retry", "resume", "abandon"]),
     ("Worktrees", &["diff", "apply"]),
     ("Order and clean up", &["label", "group", "rm", "prune"]),
     ("Daemon and settings", &["daemon", "doctor", "config", "trust", "prices"]),
+    ("Fleet", &["serve", "worker"]),
     ("Help", &["help", "man", "completion", "version"]),
 ];
 

@@ -10,6 +10,8 @@ mod daemon;
 mod doctor;
 mod environment;
 mod failure;
+#[allow(dead_code, reason = "the commands of a worker come next")]
+mod fleet;
 mod help;
 mod in_force;
 mod lock;

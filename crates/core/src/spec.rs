@@ -19,8 +19,12 @@ pub struct Spec {
     pub name: Option<String>,
     /// What runs.
     pub work: Work,
-    /// The directory it runs in.
+    /// The directory it runs in; empty for one of its own.
     pub cwd: String,
+    /// Names of variables that its worker passes on from its own environment, besides the usual ones. A daemon that runs jobs itself was
+    /// given the whole environment.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub variables: Vec<String>,
     /// The worktree it runs in, instead of the checkout that contains `cwd`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<Worktree>,
@@ -79,6 +83,7 @@ impl Spec {
             name: None,
             work,
             cwd: cwd.into(),
+            variables: Vec::new(),
             worktree: None,
             io: Io::Null,
             level: None,

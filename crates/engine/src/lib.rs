@@ -17,6 +17,7 @@ mod answers;
 mod changes;
 pub mod desk;
 mod due;
+mod duties;
 mod error;
 pub mod host;
 mod local;
@@ -27,6 +28,7 @@ mod troubles;
 mod unconfirmed;
 mod worker;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use lastword_core::life::MARGIN_MS;
@@ -37,6 +39,7 @@ use lastword_core::{HostId, OwnerId};
 pub use answers::{Env, Jobs, NoAttempt, Prune, Pruned, Settled, Trouble, Unsaved, Until};
 pub use desk::UNSET_SLOTS;
 pub use desk::{Desk, Folded, WaitReason};
+pub use duties::{Duties, Workers};
 pub use error::{Away, Error, FindError};
 pub use host::{Host, LocalHost, ServerHost, now};
 pub use lastword_store::Group;
@@ -51,6 +54,10 @@ pub struct Options {
     pub owner: OwnerId,
     /// The machine it runs on.
     pub host: HostId,
+    /// Which part of the work it does.
+    pub duties: Duties,
+    /// The workers of other processes, for a clerk.
+    pub workers: Option<Arc<dyn Workers>>,
     /// Labels of its host: it is given jobs that need no others.
     pub labels: WorkerLabels,
     /// How many jobs it holds at once, of all groups; `None` is no bound. Jobs of its former life that it takes over count, and may be more.
@@ -73,6 +80,8 @@ impl Options {
         Options {
             owner,
             host,
+            duties: Duties::All,
+            workers: None,
             labels: WorkerLabels::default(),
             slots: None,
             default_slots: None,

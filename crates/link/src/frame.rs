@@ -39,7 +39,7 @@ pub(crate) enum Kind {
     Urgent = 5,
     /// The answer to either, on the same stream.
     Answer = 6,
-    /// Something was committed.
+    /// Something is worth looking at.
     Hint = 7,
     /// The sender is alive.
     Beat = 8,

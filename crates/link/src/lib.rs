@@ -7,13 +7,14 @@
 //! - `frame.rs`, `outbox.rs`: messages in pieces, urgent ones in between.
 //! - `tls.rs`: the server's certificate, and how it is known again.
 //! - `ask.rs`: what a server asks a worker about attempts.
-//! - `policy.rs`: what a principal may do.
+//! - `policy.rs`: what a principal may do. `bells.rs`: what a worker should look at.
 //! - `client.rs`, `server.rs`: the two sides.
 //!
 //! Tests: `tests/` for connections, hostile peers and rights; the verbs in `crates/proof`, whose conformance suite and differential run
 //! have journals behind a link as backends.
 
 mod ask;
+mod bells;
 mod carried;
 mod client;
 mod frame;
@@ -26,6 +27,7 @@ mod timing;
 mod tls;
 mod wire;
 
+pub use bells::Bells;
 pub use client::{Link, NoServer, Remote};
 pub use policy::{Gate, Principal};
 pub use server::{Hosts, Options, serve};

@@ -53,6 +53,8 @@ pub(crate) fn check_request(owner: &OwnerId, request: &Request) -> Result<()> {
         Request::EndLife(_) => Ok(()),
         // A worker waits while it pauses.
         Request::ReadInstance(_) => Ok(()),
+        // It claims by group, and stops jobs whose group has spent too much.
+        Request::ReadGroups(_) | Request::SpentOn(_) => Ok(()),
         // Servers watch beats, and end pauses and lives.
         Request::ReadLives(_)
         | Request::Settle(_)
@@ -60,6 +62,7 @@ pub(crate) fn check_request(owner: &OwnerId, request: &Request) -> Result<()> {
         | Request::FeedEnd(_)
         | Request::Dependents(_)
         | Request::WaitsOver(_)
+        | Request::ReadReady(_)
         | Request::ReadRow(_)
         | Request::ReadRows(_)
         | Request::ReadList(_)
@@ -68,10 +71,8 @@ pub(crate) fn check_request(owner: &OwnerId, request: &Request) -> Result<()> {
         | Request::MarkSeen(_)
         | Request::FindPrunable(_)
         | Request::Remove(_)
-        | Request::ReadGroups(_)
         | Request::AddGroup(_)
         | Request::SetGroup(_)
-        | Request::SpentOn(_)
         | Request::RemoveGroup(_)
         | Request::StoreKey(_) => Err(Error::Refused(format!(
             "{owner} is a worker: it may claim jobs and drive them, nothing else"

@@ -138,8 +138,8 @@ fn write_private(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
 /// How a client knows a server.
 #[derive(Clone, Debug)]
 pub enum Trust {
-    /// Its certificate has this fingerprint.
-    Fingerprint(Fingerprint),
+    /// Its certificate has one of these fingerprints: those of the servers of one fleet, each of which serves the same.
+    Fingerprints(Vec<Fingerprint>),
     /// One of these authorities signed its certificate, for its name.
     Authorities(Arc<RootCertStore>),
 }
@@ -163,8 +163,8 @@ impl Trust {
     /// Returns what a client needs.
     pub(crate) fn config(&self) -> io::Result<ClientConfig> {
         let verifier: Arc<dyn ServerCertVerifier> = match self {
-            Trust::Fingerprint(fingerprint) => {
-                Arc::new(Pinned { fingerprint: *fingerprint, provider: provider() })
+            Trust::Fingerprints(fingerprints) => {
+                Arc::new(Pinned { fingerprints: fingerprints.clone(), provider: provider() })
             }
             Trust::Authorities(roots) => {
                 let verifier = WebPkiServerVerifier::builder_with_provider(Arc::clone(roots), provider());
@@ -186,10 +186,10 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// Accepts the one certificate with this fingerprint. Its signature of the handshake is checked: a certificate is public, its key is not.
+/// Accepts the certificates with these fingerprints. The signature of the handshake is checked: a certificate is public, its key is not.
 #[derive(Debug)]
 struct Pinned {
-    fingerprint: Fingerprint,
+    fingerprints: Vec<Fingerprint>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -202,10 +202,12 @@ impl ServerCertVerifier for Pinned {
         _ocsp: &[u8],
         _now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
-        let (expected, found) = (self.fingerprint, Fingerprint::of(certificate));
-        if expected == found {
+        let found = Fingerprint::of(certificate);
+        if self.fingerprints.contains(&found) {
             return Ok(ServerCertVerified::assertion());
         }
+        let expected: Vec<String> = self.fingerprints.iter().map(Fingerprint::to_string).collect();
+        let expected = expected.join(" or ");
         Err(rustls::Error::General(format!(
             "its certificate has the fingerprint {found}, and {expected} was expected: either it is another server, or its state folder is new"
         )))

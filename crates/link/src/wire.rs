@@ -19,8 +19,9 @@ use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{
     Append, AppendId, AttemptNo, Event, Fact, Fence, HostId, Incarnation, JobId, OwnerId, Seq, Timestamp,
 };
+use lastword_store::hints::Hint;
 use lastword_store::{
-    After, Claim, Counts, Cursor, Error, Feed, Filter, Group, Instance, Key, KeyRecord, List, Listed,
+    After, Claim, Counts, Cursor, Error, Feed, Filter, Group, Instance, Key, KeyRecord, Line, List, Listed,
     Prunable, Prune, Removal, Renew, Renewed, Source, WaitOver,
 };
 use serde::de::Error as _;
@@ -110,6 +111,7 @@ verbs! {
     FeedEnd { } -> Option<Cursor>;
     Dependents { other: JobId } -> Vec<JobId>;
     WaitsOver { after: Option<(JobId, JobId)>, limit: u32 } -> Vec<WaitOver>;
+    ReadReady { now: Timestamp } -> Vec<Line>;
     ReadRow { job: JobId } -> Option<Row>;
     ReadRows { filter: Filter, before: Option<JobId>, limit: u32 } -> Vec<Row>;
     ReadList { list: List } -> Vec<Listed>;
@@ -331,6 +333,19 @@ forms! {
         outcome: Option<Outcome>,
     }
 
+    #[serde(remote = "Line")]
+    struct LineForm {
+        group: String,
+        labels: String,
+    }
+
+    #[serde(remote = "Hint")]
+    enum HintForm {
+        Commit,
+        News(JobId),
+        Ready(String),
+    }
+
     #[serde(remote = "Filter")]
     struct FilterForm {
         phases: Vec<PhaseName>,
@@ -467,6 +482,8 @@ as_defined! {
     Cursor as CursorForm,
     Feed as FeedForm,
     WaitOver as WaitOverForm,
+    Line as LineForm,
+    Hint as HintForm,
     Row as RowForm,
     Filter as FilterForm,
     Section as SectionForm,

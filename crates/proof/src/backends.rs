@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_core::Timestamp;
-use lastword_link::{Hosts, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
+use lastword_link::{Bells, Hosts, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
 use lastword_store::Store;
 use lastword_store::memory::Memory;
 use lastword_store::postgres::Postgres;
@@ -95,12 +95,18 @@ async fn linked<S: Store, G>((store, guard): (S, G)) -> (Link, Served<G>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it is bound").to_string();
     let identity = Identity::make().expect("a certificate can be made");
-    let trust = Trust::Fingerprint(identity.fingerprint());
+    let trust = Trust::Fingerprints(vec![identity.fingerprint()]);
     let timing = Timing::default();
     // The clock is for workers; this principal is a server.
     let clock = || Timestamp(0);
-    let options =
-        Options { journal: "proof".to_owned(), clock, connections: 8, timing, hosts: Hosts::default() };
+    let options = Options {
+        journal: "proof".to_owned(),
+        clock,
+        connections: 8,
+        timing,
+        bells: Bells::default(),
+        hosts: Hosts::default(),
+    };
     let gate = |token: &str| (token == TOKEN).then_some(Principal::Server);
     let server = tokio::spawn(async move {
         let Err(error) = serve(listener, &identity, store, gate, options).await;

@@ -11,7 +11,7 @@ use lastword_store::hints::Hints;
 use lastword_store::memory::Memory;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Instance, Journal, Key, KeyRecord,
-    Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    Keys, Line, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 
 /// Runs of one test. Coverage is full long before; the rest is for what two journals might differ in.
@@ -155,6 +155,10 @@ impl Journal for Faulty {
 
     async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
         self.0.waits_over(after, limit).await
+    }
+
+    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+        self.0.ready(now).await
     }
 
     fn hints(&self) -> Hints {

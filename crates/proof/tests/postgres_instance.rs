@@ -211,6 +211,21 @@ async fn c101_a_volume_that_is_put_back_gives_no_number_twice() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_is_started_again_finds_the_same_instance() {
+    let server = Server::start(Settings::default()).expect("PostgreSQL starts");
+    let url = server.url(&server.database().await);
+    let folder = tempfile::tempdir().expect("a folder");
+    let remember = || Options { remember: Some(folder.path().to_owned()), ..pg::options() };
+    let first = Postgres::open(&url, remember()).await.expect("it opens");
+    let old = instance(&first).await;
+    for job in 1..4 {
+        submit(&first, job).await;
+    }
+    drop(first);
+    assert_eq!(instance(&Postgres::open(&url, remember()).await.expect("it opens")).await, old);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_started_again_is_the_same_instance() {
     let mut server = Server::start(Settings::default()).expect("PostgreSQL starts");
     let url = server.url(&server.database().await);

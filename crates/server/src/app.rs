@@ -25,6 +25,8 @@ pub struct About {
     pub agents: PathBuf,
     /// The file with the user's own prices. It need not exist.
     pub prices: PathBuf,
+    /// Whether jobs run on other hosts.
+    pub is_fleet: bool,
 }
 
 /// Why a server closes its connections.

@@ -12,8 +12,8 @@ const NAME: &str = "high-water";
 /// The digits of a place in it.
 const DIGITS: usize = 20;
 
-/// The longest name of a journal in it.
-const JOURNAL_MAX: u64 = 200;
+/// The longest name of a journal and of a run of its server in it.
+const NAMES_MAX: u64 = 300;
 
 /// How far a journal had come once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,12 +31,15 @@ pub(crate) struct Remembered {
     pub(crate) newest: u64,
     /// Which journal it was in; empty where the file lies beside the journal.
     pub(crate) journal: String,
+    /// In which run of its server; empty where there is none.
+    pub(crate) run: String,
 }
 
 /// The open file. Without one, nothing is remembered, and only what happens while the journal is open is noticed.
 pub(crate) struct HighWater {
     file: Option<File>,
     journal: String,
+    run: String,
     newest: u64,
 }
 
@@ -52,7 +55,7 @@ impl HighWater {
 
     /// Remembers nothing.
     pub(crate) fn none() -> HighWater {
-        HighWater { file: None, journal: String::new(), newest: 0 }
+        HighWater { file: None, journal: String::new(), run: String::new(), newest: 0 }
     }
 
     /// Names the journal that it remembers from now on.
@@ -66,6 +69,11 @@ impl HighWater {
         self.newest = 0;
     }
 
+    /// Names the run of the server in which the journal comes further from now on.
+    pub(crate) fn in_run(&mut self, run: &str) {
+        self.run = run.to_owned();
+    }
+
     /// Remembers how far the journal has come. Not flushed: after a power cut it may remember less.
     pub(crate) fn note(&mut self, newest: u64) {
         if newest == self.newest {
@@ -74,15 +82,17 @@ impl HighWater {
         self.newest = newest;
         if let Some(file) = &self.file {
             // If that fails, it remembers less.
-            let _ = file.write_all_at(format!("{newest:0DIGITS$}\n{}\n", self.journal).as_bytes(), 0);
+            let _ = file
+                .write_all_at(format!("{newest:0DIGITS$}\n{}\n{}\n", self.journal, self.run).as_bytes(), 0);
         }
     }
 }
 
 fn read(file: &File) -> Option<Remembered> {
     let mut text = String::new();
-    file.take(DIGITS as u64 + JOURNAL_MAX).read_to_string(&mut text).ok()?;
+    file.take(DIGITS as u64 + NAMES_MAX).read_to_string(&mut text).ok()?;
     let mut lines = text.lines();
     let newest = lines.next()?.parse().ok()?;
-    Some(Remembered { newest, journal: lines.next().unwrap_or_default().to_owned() })
+    let mut name = || lines.next().unwrap_or_default().to_owned();
+    Some(Remembered { newest, journal: name(), run: name() })
 }

@@ -1,39 +1,98 @@
-//! Hints: a wake-up after a commit. The rows are the truth; a hint says that it is worth reading them.
+//! Hints: wake-ups. The rows are the truth; a hint says that it is worth reading them.
 //!
-//! Hints are coalesced: many commits may wake once. A hint may get lost, and a journal need not give any for commits of other
-//! processes, so a waiting reader also polls now and then.
+//! Commits are coalesced: many may wake once. A hint may get lost, and a journal need not give any for commits of other processes, so a
+//! waiting reader also polls now and then.
 
-use tokio::sync::watch;
+use lastword_core::JobId;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
 
-/// Wakes one waiter after commits.
-#[derive(Clone, Debug)]
-pub struct Hints(watch::Receiver<u64>);
+/// Hints about one thing that a waiter may lag behind. Beyond that it is told to look at everything.
+const LAG_MAX: usize = 1_024;
+
+/// What is worth looking at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Hint {
+    /// Anything: something was committed, or hints were lost.
+    Commit,
+    /// A job that this process holds: others wrote to it.
+    News(JobId),
+    /// A group: it may have a job that can be claimed.
+    Ready(String),
+}
+
+/// Wakes one waiter.
+#[derive(Debug)]
+pub struct Hints {
+    commits: watch::Receiver<u64>,
+    told: broadcast::Receiver<Hint>,
+}
 
 impl Hints {
-    /// Waits for a commit after the last one this waiter was woken for; `false` once the journal is closed.
-    pub async fn next(&mut self) -> bool {
-        self.0.changed().await.is_ok()
+    /// Waits for a hint after the last one that this waiter was given; `None` once the journal is closed.
+    pub async fn next(&mut self) -> Option<Hint> {
+        tokio::select! {
+            biased;
+            told = self.told.recv() => match told {
+                Ok(hint) => Some(hint),
+                Err(RecvError::Lagged(_)) => Some(Hint::Commit),
+                Err(RecvError::Closed) => None,
+            },
+            changed = self.commits.changed() => changed.is_ok().then_some(Hint::Commit),
+        }
     }
 }
 
 /// Gives the hints of one journal.
 #[derive(Debug)]
-pub struct Bell(watch::Sender<u64>);
+pub struct Bell {
+    commits: watch::Sender<u64>,
+    told: broadcast::Sender<Hint>,
+}
 
 impl Default for Bell {
     fn default() -> Bell {
-        Bell(watch::Sender::new(0))
+        Bell { commits: watch::Sender::new(0), told: broadcast::Sender::new(LAG_MAX) }
     }
 }
 
 impl Bell {
-    /// Wakes every waiter.
+    /// Wakes every waiter after a commit.
     pub fn ring(&self) {
-        self.0.send_modify(|commits| *commits = commits.wrapping_add(1));
+        self.commits.send_modify(|commits| *commits = commits.wrapping_add(1));
     }
 
-    /// Returns a waiter for commits from here on.
+    /// Tells every waiter what to look at.
+    pub fn tell(&self, hint: Hint) {
+        // Fails if no waiter is there, which is fine.
+        let _ = self.told.send(hint);
+    }
+
+    /// Returns a waiter for hints from here on.
     pub fn hints(&self) -> Hints {
-        Hints(self.0.subscribe())
+        Hints { commits: self.commits.subscribe(), told: self.told.subscribe() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn commits_are_coalesced_and_a_waiter_that_lags_is_told_to_look_at_everything() {
+        let bell = Bell::default();
+        let mut hints = bell.hints();
+        bell.ring();
+        bell.ring();
+        bell.tell(Hint::Ready("night".to_owned()));
+        assert_eq!(hints.next().await, Some(Hint::Ready("night".to_owned())));
+        assert_eq!(hints.next().await, Some(Hint::Commit));
+        for _ in 0..=LAG_MAX {
+            bell.tell(Hint::Ready("night".to_owned()));
+        }
+        assert_eq!(hints.next().await, Some(Hint::Commit));
+        assert_eq!(hints.next().await, Some(Hint::Ready("night".to_owned())));
+        drop(bell);
+        while hints.next().await.is_some() {}
     }
 }

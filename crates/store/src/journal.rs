@@ -90,6 +90,10 @@ pub trait Journal: Clone + Send + Sync + 'static {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<WaitOver>>> + Send;
 
+    /// Returns the lines in which a job can be claimed now, as far as its group is not paused: a clerk tells workers of them. By the clock
+    /// that claims use.
+    fn ready(&self, now: Timestamp) -> impl Future<Output = Result<Vec<Line>>> + Send;
+
     /// Returns the present instance of the journal.
     fn instance(&self) -> impl Future<Output = Result<Instance>> + Send;
 
@@ -97,8 +101,17 @@ pub trait Journal: Clone + Send + Sync + 'static {
     /// pause for the longest lease and its margin, on a clock of its own.
     fn settle(&self, instance: Instance) -> impl Future<Output = Result<bool>> + Send;
 
-    /// Returns wake-ups after commits. Each may get lost, so a waiting reader also polls now and then.
+    /// Returns wake-ups. Each may get lost, so a waiting reader also polls now and then.
     fn hints(&self) -> Hints;
+}
+
+/// The jobs of a group that need the same labels of their worker.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Line {
+    /// The group.
+    pub group: String,
+    /// The labels, by [`WorkerLabels::key`].
+    pub labels: String,
 }
 
 /// What an owner wants to take.

@@ -46,7 +46,7 @@ pub use catalog::{Catalog, Counts, FOUND_MAX, Prunable, Prune, Removal};
 pub use error::{Error, Result};
 pub use groups::{Group, Groups};
 pub use high_water::Behind;
-pub use journal::{Claim, Claimed, Cursor, Feed, Instance, Journal, Renew, Renewed, Source};
+pub use journal::{Claim, Claimed, Cursor, Feed, Instance, Journal, Line, Renew, Renewed, Source};
 pub use keys::{KEY_MS, Key, KeyRecord, Keys};
 pub use list::{After, Filter, List, Listed};
 pub use waits::WaitOver;

@@ -26,8 +26,8 @@ use crate::claim::{
 use crate::hints::{Bell, Hints};
 use crate::waits::WaitChange;
 use crate::{
-    Claim, Claimed, Cursor, Error, Feed, Group, Instance, Journal, KeyRecord, Renew, Renewed, Result, Source,
-    WaitOver,
+    Claim, Claimed, Cursor, Error, Feed, Group, Instance, Journal, KeyRecord, Line, Renew, Renewed, Result,
+    Source, WaitOver,
 };
 
 /// Everything a journal holds.
@@ -175,6 +175,16 @@ impl Ledger {
         over.take(limit as usize).collect()
     }
 
+    /// Returns the lines in which a job can be claimed.
+    pub fn ready(&self, now: Timestamp) -> Vec<Line> {
+        let is_paused = |row: &Row| self.groups.get(&row.group).is_some_and(|group| group.paused);
+        let rows = self.jobs.values().map(|entry| &entry.row);
+        let due = rows.filter(|row| row.due.is_some_and(|due| due <= now) && !is_paused(row));
+        let lines: BTreeSet<Line> =
+            due.map(|row| Line { group: row.group.clone(), labels: row.summary.on.key() }).collect();
+        lines.into_iter().collect()
+    }
+
     /// Returns the events of a job after `after`.
     pub fn load(&self, job: JobId, after: Seq) -> Vec<Event> {
         let events = self.jobs.get(&job).map_or(&[][..], |entry| &entry.events);
@@ -211,7 +221,7 @@ impl Ledger {
                 let held = self.jobs.values().map(|entry| &entry.row).filter(held).count() as u32;
                 let spent = self.spent_in(group, Day::of(claim.now));
                 let slots = slots(self.groups.get(group), *unset, &spent);
-                (self.ready(group, claim), room(claim, slots, held))
+                (self.ready_in(group, claim), room(claim, slots, held))
             }
             Source::Expired => (self.expired(claim), room(claim, None, 0)),
             Source::Alive { trees } => {
@@ -250,7 +260,7 @@ impl Ledger {
         of_owner.map(|life| life.incarnation).filter(|life| life.instance == self.instance).max()
     }
 
-    fn ready(&self, group: &str, claim: &Claim) -> Vec<(&Row, Lease)> {
+    fn ready_in(&self, group: &str, claim: &Claim) -> Vec<(&Row, Lease)> {
         let now = claim.now;
         let rows = self.jobs.values().map(|entry| &entry.row);
         let due = rows
@@ -441,6 +451,10 @@ impl Journal for Memory {
 
     async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
         Ok(self.ledger().waits_over(after, limit))
+    }
+
+    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+        Ok(self.ledger().ready(now))
     }
 
     async fn feed_end(&self) -> Result<Option<Cursor>> {

@@ -13,6 +13,7 @@ use lastword_api::{Code, Event, Job, JobsFate, VERSION};
 use lastword_client::jobs::Filter;
 use lastword_client::{Call, Error, FromReply, Notice, events, jobs};
 
+use crate::daemon::role::Role;
 use crate::failure::Failure;
 use crate::lock::Holder;
 use crate::paths::Paths;
@@ -107,6 +108,11 @@ impl Client {
             failure.problem.detail = failure.problem.detail.replace(&id, &job_name);
         }
         failure
+    }
+
+    /// Reports whether the jobs run on other hosts: it talks to a server of a fleet.
+    pub(crate) fn is_fleet(&self) -> bool {
+        Role::of(&self.paths) == Role::Server
     }
 
     /// Returns how to print.

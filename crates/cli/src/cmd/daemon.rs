@@ -9,6 +9,7 @@ use lastword_proc::Identity;
 
 use super::runtime;
 use crate::client::{Client, connect};
+use crate::daemon::laptop::Laptop;
 use crate::daemon::start::{self, StartOptions, Started};
 use crate::daemon::{LOG, install, run as service};
 use crate::failure::{Failure, Outcome};
@@ -75,7 +76,7 @@ const POLL: Duration = Duration::from_millis(20);
 pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
     let paths = Paths::find()?;
     match args.verb {
-        Verb::Run { settings, detached } => service::run(&paths, &settings.set, detached),
+        Verb::Run { settings, detached } => service::run(&Laptop, &paths, &settings.set, detached),
         Verb::Install => install::install(&paths, &ui),
         Verb::Uninstall => install::uninstall(&ui),
         Verb::Status => runtime::block_on(status(paths, ui)),

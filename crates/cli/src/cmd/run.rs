@@ -156,7 +156,7 @@ pub(crate) async fn run(
     settings: Settings,
     program: fn() -> clap::Command,
 ) -> Outcome {
-    let cwd = args.folder()?;
+    let cwd = args.folder(&client)?;
     args.fill(profile::choose(args.profile.as_deref(), Path::new(&cwd), &Paths::find()?, client.ui())?);
     args.check()?;
     let submit = args.submit(cwd, &client, &settings)?;
@@ -231,9 +231,21 @@ impl Args {
         let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
         let worktree = match self.worktree {
             None | Some(Rule::None) => None,
+            Some(_) if client.is_fleet() => {
+                return Err(Failure::usage(
+                    "--worktree: a server of a fleet does not make worktrees on its workers yet",
+                ));
+            }
             Some(rule) => Some(worktree::request(&cwd, rule == Rule::Keep, ui)?),
         };
         let agent = self.agent.request(&self.command)?;
+        // Its jobs run on other hosts, which have environments and folders of their own.
+        let is_fleet = client.is_fleet();
+        if is_fleet && !self.env_file.is_empty() {
+            let text =
+                "--env-file: a server of a fleet passes on no values; --env names variables of the worker";
+            return Err(Failure::usage(text));
+        }
         Ok(Submit {
             id: Some(id.to_string()),
             name: self.name.clone(),
@@ -241,7 +253,8 @@ impl Args {
             agent,
             cwd,
             worktree,
-            env: job_env::chosen(ui, &self.env, &self.env_file)?,
+            variables: if is_fleet { self.env.clone() } else { Vec::new() },
+            env: if is_fleet { BTreeMap::new() } else { job_env::chosen(ui, &self.env, &self.env_file)? },
             attributes: None,
             group: self.group.clone(),
             priority: self.priority,
@@ -293,7 +306,12 @@ impl Args {
     }
 
     /// Returns the absolute path of the folder to run in.
-    fn folder(&self) -> Result<String, Failure> {
+    fn folder(&self, client: &Client) -> Result<String, Failure> {
+        // A folder of the worker's host, or a new one.
+        if client.is_fleet() {
+            let named = self.cwd.clone().unwrap_or_default().into_os_string();
+            return named.into_string().map_err(|_| Failure::usage("the path of the folder is not UTF-8"));
+        }
         let named = self.cwd.clone().unwrap_or_else(|| PathBuf::from("."));
         let folder = std::fs::canonicalize(&named)
             .map_err(|error| Failure::usage(format!("cannot run in {}: {error}", named.display())))?;

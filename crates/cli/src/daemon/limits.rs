@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use lastword_engine::Desk;
 use lastword_proc::limits;
-use lastword_store::sqlite::Sqlite;
+use lastword_store::Store;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How often the limits are checked.
@@ -17,7 +17,7 @@ const SIGNALS: [i32; 2] = [rustix::process::Signal::XCPU.as_raw(), rustix::proce
 const NEXT: &str = "lastword daemon restart    # from a shell with ordinary limits; jobs keep running";
 
 /// Survives the signals of limits, raises lowered limits again, and reports those that cannot be raised.
-pub(super) fn watch(desk: Arc<Desk<Sqlite>>) {
+pub(super) fn watch<J: Store>(desk: Arc<Desk<J>>) {
     // A signal with a handler does not kill us, and processes that we start do not inherit it.
     let [cpu, file_size] = SIGNALS.map(|number| signal(SignalKind::from_raw(number)));
     let (Ok(mut cpu), Ok(mut file_size)) = (cpu, file_size) else { return };

@@ -16,7 +16,7 @@ use lastword_proc::{Input, Keep, Keeper, Launch, Nursery, Recording, Stop, Tool,
 use lastword_server::known_agents;
 
 use super::check::Check;
-use crate::daemon::run::nursery;
+use crate::daemon::service::nursery;
 use crate::environment;
 use crate::paths::Paths;
 use crate::random::random;

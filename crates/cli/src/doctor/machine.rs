@@ -7,7 +7,7 @@ use lastword_proc::Tool;
 use rustix::process::{Resource, getrlimit};
 
 use super::check::{Check, Status};
-use crate::daemon::run::nursery;
+use crate::daemon::service::nursery;
 use crate::environment;
 use crate::ui::describe;
 

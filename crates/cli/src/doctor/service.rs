@@ -75,7 +75,7 @@ pub(super) fn linger() -> Check {
             "no service manager is running for this user, so logging out ends no jobs",
         );
     }
-    let user = crate::daemon::run::user_name(rustix::process::geteuid().as_raw());
+    let user = crate::daemon::names::user_name(rustix::process::geteuid().as_raw());
     match user {
         Some(user) if Path::new(LINGER).join(&user).exists() => {
             Check::ok("linger", "jobs keep running when you log out")

@@ -77,7 +77,8 @@ impl Home {
                 let engine = Engine::start(journal, host, options);
                 let (user, host) = ("ann".to_owned(), "here".to_owned());
                 let [agents, prices] = ["agents.toml", "prices.toml"].map(|name| state_dir.join(name));
-                let about = About { user, host, state_dir, level: Level::Subreaper, agents, prices };
+                let about =
+                    About { user, host, state_dir, level: Level::Subreaper, agents, prices, is_fleet: false };
                 serve(endpoint, engine, about, async {
                     drop(stop.await);
                     Closing::Stop(JobsFate::Keep)

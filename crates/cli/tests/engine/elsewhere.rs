@@ -7,7 +7,7 @@ use lastword_core::spec::{Io, Ladder, Spec};
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{AttemptNo, HostId, Job, JobId, OwnerId};
 use lastword_engine::{Begin, Engine, Error, LocalHost, Options, Part, Piece, ServerHost, Stream, now};
-use lastword_link::{Fingerprint, Hosts, Identity, Link, Principal, Remote, Timing, Trust, serve};
+use lastword_link::{Bells, Fingerprint, Hosts, Identity, Link, Principal, Remote, Timing, Trust, serve};
 use lastword_store::memory::Memory;
 use tokio::net::TcpListener;
 
@@ -34,6 +34,7 @@ impl Fleet {
             clock: || now().wall,
             connections: 8,
             timing: Timing::default(),
+            bells: Bells::default(),
             hosts: hosts.clone(),
         };
         let gate = |token: &str| {
@@ -41,7 +42,7 @@ impl Fleet {
         };
         let store = journal.clone();
         tokio::spawn(async move { serve(listener, &identity, store, gate, options).await });
-        let host = ServerHost::new(bench.cwd().join("server"), hosts).unwrap();
+        let host = ServerHost::new(bench.cwd().join("server"), hosts);
         // It runs nothing.
         let options =
             Options { slots: Some(0), ..Options::new(OwnerId("server".into()), HostId("s".into())) };
@@ -54,7 +55,7 @@ impl Fleet {
         let host = LocalHost::new(self.bench.cwd().join(name), || Ok(start_nursery())).unwrap();
         let link = Link::connect(Remote {
             servers: vec![self.address.clone()],
-            trust: Trust::Fingerprint(self.fingerprint),
+            trust: Trust::Fingerprints(vec![self.fingerprint]),
             token: name.to_owned(),
             timing: Timing::default(),
         });

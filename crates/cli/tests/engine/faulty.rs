@@ -12,7 +12,7 @@ use lastword_store::hints::Hints;
 use lastword_store::sqlite::Sqlite;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Instance, Journal, Key,
-    KeyRecord, Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, Store, WaitOver,
+    KeyRecord, Keys, Line, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, Store, WaitOver,
 };
 use tokio::sync::Semaphore;
 
@@ -159,6 +159,10 @@ impl<J: Store> Journal for Faulty<J> {
 
     async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
         self.reach()?.waits_over(after, limit).await
+    }
+
+    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+        self.reach()?.ready(now).await
     }
 
     fn hints(&self) -> Hints {

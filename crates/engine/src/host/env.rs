@@ -54,10 +54,41 @@ pub(super) fn sync(place: &Path, folder: &Path) -> io::Result<()> {
 pub(super) fn read(folder: &Path, job: JobId, attempt: AttemptNo) -> io::Result<Env> {
     let mut bytes = Vec::new();
     File::open(folder.join(NAME))?.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    let mut env = decode(&bytes).ok_or_else(|| io::Error::other("a power cut left only a part of it"))?;
+    let env = decode(&bytes).ok_or_else(|| io::Error::other("a power cut left only a part of it"))?;
+    Ok(with_names(env, job, attempt))
+}
+
+/// Adds the variables that name job and attempt.
+fn with_names(mut env: Env, job: JobId, attempt: AttemptNo) -> Env {
     env.variables.push(("LASTWORD_JOB_ID".into(), job.to_string().into()));
     env.variables.push(("LASTWORD_ATTEMPT".into(), attempt.to_string().into()));
-    Ok(env)
+    env
+}
+
+/// Variables that every job of a worker gets, where they are set.
+const USUAL: [&str; 10] =
+    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TMPDIR"];
+
+/// Returns the environment of a job that was submitted on another host: the usual variables of `own`, and those that it names. Refuses a
+/// name that is not set.
+pub(super) fn named(
+    own: &[(OsString, OsString)],
+    names: &[String],
+    job: JobId,
+    attempt: AttemptNo,
+) -> Result<Env, String> {
+    let find = |wanted: &str| own.iter().find(|(name, _)| name == wanted && is_passed_on(name)).cloned();
+    let mut variables: Vec<_> = USUAL.iter().filter_map(|name| find(name)).collect();
+    for name in names.iter().filter(|name| !USUAL.contains(&name.as_str())) {
+        let found = find(name).ok_or_else(|| {
+            format!(
+                "its worker has no variable {}: set it where the worker is started",
+                name.escape_default()
+            )
+        })?;
+        variables.push(found);
+    }
+    Ok(with_names(Env::new(variables), job, attempt))
 }
 
 /// Removes the file.
@@ -161,6 +192,24 @@ mod tests {
             decode(&bytes).unwrap(),
             env(&[("PATH", b"/bin"), ("LASTWORD_HOME", b"/mine"), ("ODD", b"\xff=\n"), ("EMPTY", b"")])
         );
+    }
+
+    #[test]
+    fn a_job_of_another_host_gets_the_usual_variables_and_those_it_names() {
+        let own =
+            env(&[("PATH", b"/bin"), ("KEY", b"k"), ("SECRET", b"s"), ("LD_PRELOAD", b"evil.so")]).variables;
+        let (job, attempt) = (JobId::new(0, lastword_core::Timestamp(7), [1; 10]), AttemptNo(1));
+        let named = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            named(&own, &names, job, attempt)
+        };
+        let names = |env: Env| env.variables.into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(
+            names(named(&["KEY", "PATH"]).unwrap()),
+            ["PATH", "KEY", "LASTWORD_JOB_ID", "LASTWORD_ATTEMPT"]
+        );
+        assert!(named(&["MISSING"]).unwrap_err().contains("MISSING"));
+        assert!(named(&["LD_PRELOAD"]).is_err(), "a loader obeys it");
     }
 
     #[test]

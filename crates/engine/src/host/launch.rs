@@ -55,10 +55,24 @@ impl LocalHost {
         if argv.is_empty() {
             return failed("its definition has no command to start it".to_owned());
         }
-        let Env { variables, attributes } = match env::read(&self.folder(job.id), job.id, attempt) {
-            Ok(env) => env,
-            Err(error) => return failed(format!("its environment cannot be read: {error}")),
+        let env = match &self.0.own_env {
+            None => env::read(&self.folder(job.id), job.id, attempt)
+                .map_err(|error| format!("its environment cannot be read: {error}")),
+            Some(own) => env::named(own, &spec.variables, job.id, attempt),
         };
+        let Env { variables, attributes } = match env {
+            Ok(env) => env,
+            Err(why) => return failed(why),
+        };
+        // That of a job which was submitted here is there already, with its environment.
+        if self.0.own_env.is_some() {
+            self.create_folder(job.id)?;
+        }
+        if spec.cwd.is_empty()
+            && let Err(error) = lastword_proc::Folder::create(&cwd)
+        {
+            return failed(format!("its folder cannot be made: {error}"));
+        }
         let variables = match &spec.work {
             Work::Command { .. } => variables,
             Work::Agent { terms, .. } => match secret() {

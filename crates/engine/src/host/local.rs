@@ -5,6 +5,7 @@
 //! jobs/<id>/<attempt>/   the keeper's own: claim, exit, stdout, stderr, its socket
 //! ```
 
+use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -49,6 +50,8 @@ pub(super) struct Inner {
     pub(super) keepers: KeeperTable,
     /// `None` if trees run without a lease: the journal belongs to this host alone.
     pub(super) leases: Option<Leases>,
+    /// The environment from which jobs get what they name; `None` if each has its own.
+    pub(super) own_env: Option<Vec<(OsString, OsString)>>,
     /// `None` if this host keeps no worktrees.
     pub(super) gits: Option<Gits>,
     calls: Arc<Semaphore>,
@@ -78,6 +81,7 @@ impl LocalHost {
             keep,
             keepers: KeeperTable::default(),
             leases: None,
+            own_env: None,
             gits: None,
             calls,
         })))
@@ -101,6 +105,15 @@ impl LocalHost {
             inner.leases = Some(leases);
         }
         Ok(self)
+    }
+
+    /// Gives each job the usual variables of this environment and those that it names: it was submitted on another host. Call it before the
+    /// host is shared.
+    pub fn with_env(mut self, own: Vec<(OsString, OsString)>) -> LocalHost {
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.own_env = Some(own);
+        }
+        self
     }
 
     /// Keeps worktrees of jobs on this host. Call it before the host is shared.

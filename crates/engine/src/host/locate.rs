@@ -109,7 +109,7 @@ impl LocalHost {
     }
 
     /// Creates the folder of a job if it is missing: its attempts are looked up in it.
-    fn create_folder(&self, job: JobId) -> Result<(), String> {
+    pub(super) fn create_folder(&self, job: JobId) -> Result<(), String> {
         proc::Folder::create(&self.folder(job))
             .map(drop)
             .map_err(|error| format!("cannot open the folder of the job: {error}"))

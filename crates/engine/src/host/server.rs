@@ -29,11 +29,9 @@ struct Inner {
 }
 
 impl ServerHost {
-    /// Keeps environments below `place`, which is created if missing, and asks `workers` about attempts.
-    pub fn new(place: PathBuf, workers: impl Attempts) -> Result<ServerHost, proc::Error> {
-        let what = format!("cannot create {}", place.display());
-        proc::Folder::create(&place).map_err(|source| proc::Error::Io { what, source })?;
-        Ok(ServerHost(Arc::new(Inner { place, envs: Mutex::default(), workers: Box::new(workers) })))
+    /// Keeps environments below `place`, and asks `workers` about attempts.
+    pub fn new(place: PathBuf, workers: impl Attempts) -> ServerHost {
+        ServerHost(Arc::new(Inner { place, envs: Mutex::default(), workers: Box::new(workers) }))
     }
 
     async fn blocking<R: Send + 'static>(
@@ -110,7 +108,11 @@ impl JobFiles for ServerHost {
     fn keep_env(&self, job: JobId, env: Env) -> BoxFuture<io::Result<()>> {
         let host = self.clone();
         lock(&self.0.envs).insert(job);
-        Box::pin(async move { host.blocking(move |inner| env::keep(&inner.folder(job), &env)).await })
+        let keep = move |inner: &Inner| {
+            proc::Folder::create(&inner.place)?;
+            env::keep(&inner.folder(job), &env)
+        };
+        Box::pin(async move { host.blocking(keep).await })
     }
 
     fn sync_env(&self, job: JobId) -> BoxFuture<io::Result<()>> {
@@ -126,8 +128,9 @@ impl JobFiles for ServerHost {
 
     fn sweep_envs(&self, live: HashSet<JobId>) -> BoxFuture<io::Result<u32>> {
         let host = self.clone();
-        let sweep = move |inner: &Inner| {
-            env::sweep(&inner.place, |job| !live.contains(&job) && !lock(&inner.envs).contains(&job))
+        let sweep = move |inner: &Inner| match inner.place.exists() {
+            true => env::sweep(&inner.place, |job| !live.contains(&job) && !lock(&inner.envs).contains(&job)),
+            false => Ok(0),
         };
         Box::pin(async move { host.blocking(sweep).await })
     }

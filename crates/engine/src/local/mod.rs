@@ -63,7 +63,7 @@ impl<J: Store> Engine<J> {
 #[derive(Debug)]
 struct Running<J> {
     worker: Arc<Worker<J>>,
-    tasks: [AbortHandle; 4],
+    tasks: [AbortHandle; 5],
 }
 
 impl<J> Drop for Running<J> {

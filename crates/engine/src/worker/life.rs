@@ -11,20 +11,23 @@ use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep_until};
 
+use super::hearing::Hearing;
 use super::lives::Watcher;
 use super::{Worker, renewal, wind_up};
+use crate::Duties;
 
 /// Pause after the journal was unavailable.
 const RETRY: Duration = Duration::from_millis(500);
 
 impl<J: Store> Worker<J> {
-    /// Spawns its tasks: its life, its renewals, its watch over other lives, and the winding up of `ended` jobs.
-    pub(crate) fn spawn(self: &Arc<Self>, ended: mpsc::UnboundedReceiver<Job>) -> [AbortHandle; 4] {
+    /// Spawns its tasks: its life, its renewals, its watch over other lives, its hearing, and the winding up of `ended` jobs.
+    pub(crate) fn spawn(self: &Arc<Self>, ended: mpsc::UnboundedReceiver<Job>) -> [AbortHandle; 5] {
         let life = tokio::spawn(Life::new(Arc::clone(self)).run());
         let renewal = tokio::spawn(renewal::run(Arc::clone(self)));
         let watch = tokio::spawn(Watcher::new(Arc::clone(self)).run());
+        let hearing = tokio::spawn(Hearing::new(Arc::clone(self)).run());
         let wind_up = tokio::spawn(wind_up::run(Arc::clone(self), ended));
-        [life.abort_handle(), renewal.abort_handle(), watch.abort_handle(), wind_up.abort_handle()]
+        [life, renewal, watch, hearing, wind_up].map(|task| task.abort_handle())
     }
 }
 
@@ -103,9 +106,16 @@ impl<J: Store> Life<J> {
             Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
             other => other?,
         }
-        let live = self.read_live().await?;
-        self.worker.sweep_worktrees(live.clone());
-        self.worker.sweep_envs(live);
+        match self.worker.options.duties {
+            Duties::All => {
+                let live = self.read_live().await?;
+                self.worker.sweep_worktrees(live.clone());
+                self.worker.sweep_envs(live);
+            }
+            // The jobs of worktrees on this host are looked at one by one: there may be any number of others.
+            Duties::Worker => self.worker.sweep_worktrees(HashSet::new()),
+            Duties::Clerk => {}
+        }
         Ok(())
     }
 
@@ -123,6 +133,9 @@ impl<J: Store> Life<J> {
             desk.read_groups().await?;
         }
         let mut groups: BTreeSet<String> = desk.agenda.take_claimable(desk.now().wall);
+        if groups.iter().any(|group| desk.groups.get(group).is_none()) {
+            desk.read_groups().await?;
+        }
         if Instant::now() >= self.sweep_at {
             self.sweep().await?;
             groups.extend(desk.groups.names());
@@ -143,6 +156,10 @@ impl<J: Store> Life<J> {
 
     /// Checks due times if the clock was set back, or if one was found that is too far ahead.
     async fn reschedule(&mut self) -> Result<(), Error> {
+        // Where hosts share a journal, its server's clock says what is due.
+        if self.worker.options.duties != Duties::All {
+            return Ok(());
+        }
         let desk = Arc::clone(&self.worker.desk);
         let now = desk.now().wall;
         let is_set_back = now < std::mem::replace(&mut self.last_turn, now);
@@ -182,7 +199,9 @@ impl<J: Store> Life<J> {
         worker.desk.read_groups().await?;
         worker.start_held().await?;
         self.take_over().await?;
-        worker.desk.tell_waits_over().await?;
+        if worker.options.duties.is_clerk() {
+            worker.desk.tell_waits_over().await?;
+        }
         worker.leave_again();
         if worker.leftovers.take_envs() {
             let live = worker.desk.live_rows().await.inspect_err(|_| worker.leftovers.note_envs())?;

@@ -1,12 +1,14 @@
 //! The worker: one owner that claims jobs, and drives each with the owner's step on its host.
 //!
-//! - `life.rs`: its recovery, its sweeps. `renewal.rs`: its lease. `lives.rs`: lives of others that are over. `claims.rs`: how it takes jobs.
+//! - `life.rs`: its recovery, its sweeps. `renewal.rs`: its lease. `lives.rs`: lives of others that are over. `hearing.rs`: what other
+//!   processes write. `claims.rs`: how it takes jobs.
 //!   `slots.rs`: how many. `job_task.rs`: one job from its claim to its release.
 //! - `settle.rs`: waits until the deaths that have happened are stored. `wind_up.rs`, `worktrees.rs`: what is left to do after a last word;
 //!   `leftovers.rs`: what failed of it. `shared_worktrees.rs`, `worktree_use.rs`: which worktrees must stay.
 //! - `shut_down.rs`: the end of this life.
 
 mod claims;
+mod hearing;
 mod job_task;
 mod leftovers;
 mod life;
@@ -30,10 +32,10 @@ use lastword_store::Store;
 use tokio::sync::{Notify, RwLock, watch};
 use tokio::time::Instant;
 
-use crate::Options;
 use crate::desk::Desk;
 use crate::host::Host;
 use crate::lock::lock;
+use crate::{Duties, Options};
 use leftovers::Leftovers;
 use slots::Slots;
 use worktree_use::WorktreeUse;
@@ -74,7 +76,7 @@ impl<J: Store> Worker<J> {
             desk,
             host,
             life: Mutex::default(),
-            slots: Slots::new(options.slots),
+            slots: Slots::new(if options.duties == Duties::Clerk { Some(0) } else { options.slots }),
             options,
             claims: RwLock::default(),
             broken: Mutex::default(),

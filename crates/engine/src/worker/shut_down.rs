@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::Worker;
 use crate::lock::lock;
-use crate::{Error, Jobs};
+use crate::{Duties, Error, Jobs};
 
 /// How long writes under way may take. An unavailable journal takes longer, and is not waited for.
 const FINISH_MAX: Duration = Duration::from_secs(5);
@@ -79,6 +79,10 @@ impl<J: Store> Worker<J> {
             Some(fence) => fence.owner == self.options.owner,
             None => !is_shared,
         };
+        let life = self.life().filter(|_| self.options.duties == Duties::Worker);
+        if let Some(life) = life {
+            return Ok(self.desk.journal.held(life.incarnation, None, u32::MAX).await?);
+        }
         let rows = self.desk.live_rows().await?;
         Ok(rows.into_iter().filter(is_ours).map(|row| row.job).collect())
     }

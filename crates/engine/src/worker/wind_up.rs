@@ -28,7 +28,7 @@ impl<J: Store> Worker<J> {
             let next = "it is tried again; check the permissions of the state folder";
             self.desk.troubles.add(Some(id), what, next);
         }
-        if let Some(last_word) = job.last_word() {
+        if let Some(last_word) = job.last_word().filter(|_| self.options.duties.is_clerk()) {
             self.desk.tell_dependents(id, last_word.outcome).await;
         }
         if let Some(keep) = keeps_worktree(job) {

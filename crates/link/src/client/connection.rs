@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lastword_store::hints::Hint;
 use tokio::io::{AsyncRead, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
@@ -15,6 +16,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::attempts::Questions;
 use super::shared::{Outgoing, Remote, Shared, State};
 use crate::Timing;
+use crate::carried::In;
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
 use crate::outbox::{Lane, Lanes, Outbox};
 use crate::wire::{Hello, Welcome};
@@ -164,7 +166,11 @@ async fn answers(
         };
         match message.kind {
             Kind::Beat => {}
-            Kind::Hint => questions.shared.bell.ring(),
+            Kind::Hint => match serde_json::from_slice::<In<Hint>>(&message.body) {
+                Ok(In(Hint::Commit)) => questions.shared.bell.ring(),
+                Ok(In(hint)) => questions.shared.bell.tell(hint),
+                Err(_) => return broken("a hint that does not read"),
+            },
             Kind::Answer => {
                 let call = sent.lock().unwrap_or_else(PoisonError::into_inner).remove(&message.stream);
                 if let Some((answer, _place)) = call {

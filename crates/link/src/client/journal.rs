@@ -8,14 +8,15 @@ use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::Hints;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Instance, Journal, Key, KeyRecord,
-    Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    Keys, Line, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 
 use super::Link;
 use crate::wire::{
     AddGroup, Count, Dependents, EndLife, FeedEnd, Find, FindPrunable, Held, LoadLog, Log, MarkSeen,
-    ReadFeed, ReadGroups, ReadInstance, ReadList, ReadLives, ReadRow, ReadRows, Remove, RemoveGroup,
-    RenewLease, SetGroup, Settle, SpentOn, StoreAndTake, StoreAppend, StoreKey, TakeJobs, Taken, WaitsOver,
+    ReadFeed, ReadGroups, ReadInstance, ReadList, ReadLives, ReadReady, ReadRow, ReadRows, Remove,
+    RemoveGroup, RenewLease, SetGroup, Settle, SpentOn, StoreAndTake, StoreAppend, StoreKey, TakeJobs, Taken,
+    WaitsOver,
 };
 
 impl Link {
@@ -98,6 +99,10 @@ impl Journal for Link {
 
     async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
         self.call(WaitsOver { after, limit }).await
+    }
+
+    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+        self.call(ReadReady { now }).await
     }
 
     async fn instance(&self) -> Result<Instance> {

@@ -1,16 +1,17 @@
 //! Answers requests of one principal from the store, after what the principal may do was checked.
 
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
-use lastword_store::{Claim, Claimed, Cursor, Error, Renew, Renewed, Result, Store};
+use lastword_store::{Claim, Claimed, Cursor, Error, Renew, Renewed, Result, Source, Store};
 
 use super::worker::Worker;
+use crate::bells::Ear;
 use crate::carried::{Carried, Out};
 use crate::frame::MESSAGE_MAX;
 use crate::policy::{Principal, check_request};
 use crate::wire::{
     AddGroup, Dependents, EndLife, Find, FindPrunable, Held, LoadLog, Log, MarkSeen, ReadFeed, ReadList,
-    ReadRow, ReadRows, Remove, RemoveGroup, RenewLease, Request, SetGroup, Settle, SpentOn, StoreAndTake,
-    StoreAppend, StoreKey, TakeJobs, Taken, WaitsOver,
+    ReadReady, ReadRow, ReadRows, Remove, RemoveGroup, RenewLease, Request, SetGroup, Settle, SpentOn,
+    StoreAndTake, StoreAppend, StoreKey, TakeJobs, Taken, WaitsOver,
 };
 
 /// Bytes of events in an answer that would be too long with all of them.
@@ -22,15 +23,17 @@ pub(super) struct Desk<S> {
     clock: fn() -> Timestamp,
     /// `None` for a server, which may do everything.
     worker: Option<Worker>,
+    /// Where a worker hears of jobs that are ready.
+    ear: Option<Ear>,
 }
 
 impl<S: Store> Desk<S> {
-    pub(super) fn new(store: S, principal: Principal, clock: fn() -> Timestamp) -> Desk<S> {
+    pub(super) fn new(store: S, principal: Principal, clock: fn() -> Timestamp, ear: Option<Ear>) -> Desk<S> {
         let worker = match principal {
             Principal::Server => None,
             Principal::Worker { owner, labels } => Some(Worker::new(owner, labels)),
         };
-        Desk { store, clock, worker }
+        Desk { store, clock, worker, ear }
     }
 
     /// Returns the encoded answer.
@@ -68,6 +71,7 @@ impl<S: Store> Desk<S> {
             Request::FeedEnd(_) => encode(&store.feed_end().await),
             Request::Dependents(Dependents { other }) => encode(&store.dependents(other).await),
             Request::WaitsOver(WaitsOver { after, limit }) => encode(&store.waits_over(after, limit).await),
+            Request::ReadReady(ReadReady { now }) => encode(&store.ready(now).await),
             Request::ReadRow(ReadRow { job }) => encode(&store.row(job).await),
             Request::ReadRows(ReadRows { filter, before, limit }) => {
                 encode(&store.rows(filter, before, limit).await)
@@ -107,9 +111,13 @@ impl<S: Store> Desk<S> {
     async fn claim(&self, claim: Claim) -> Result<Vec<Claimed>> {
         let Some(worker) = &self.worker else { return self.store.claim(claim).await };
         worker.check_place(&self.store, &claim.by).await?;
-        let taken =
-            self.store.claim(Claim { now: (self.clock)(), labels: worker.labels.clone(), ..claim }).await?;
+        let (ear, at_most) = (&self.ear, claim.at_most as usize);
+        let ear = ear.as_ref().filter(|_| matches!(claim.from, Source::Ready { .. }));
+        ear.inspect(|ear| ear.wants());
+        let claim = Claim { now: (self.clock)(), labels: worker.labels.clone(), ..claim };
+        let taken = self.store.claim(claim).await?;
         worker.claimed(&taken);
+        ear.filter(|_| taken.len() >= at_most).inspect(|ear| ear.wants_none());
         Ok(taken)
     }
 

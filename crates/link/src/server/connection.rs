@@ -3,10 +3,11 @@
 use std::io;
 use std::sync::Arc;
 
+use lastword_store::hints::Hint;
 use lastword_store::{Error, Store};
 use tokio::io::{AsyncRead, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::server::TlsStream;
@@ -14,13 +15,14 @@ use tokio_rustls::server::TlsStream;
 use super::answer::{Desk, encode};
 use super::hosts::Line;
 use super::shared::{Options, Server};
+use crate::carried::Out;
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
 use crate::outbox::{Counted, Lane, Outbox, outbox};
 use crate::policy::{Gate, Principal};
 use crate::wire::{Hello, Request, Welcome};
 use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
 
-/// Between two hints. The first after a pause is sent at once; many commits are one hint.
+/// Between two hints at commits. The first after a pause is sent at once; many commits are one hint.
 const HINT_PAUSE: Duration = Duration::from_millis(20);
 
 type Tls = TlsStream<TcpStream>;
@@ -32,18 +34,21 @@ pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStr
     let Ok(Ok((inbox, writer, principal))) = greeting.await else { return };
     drop(stranger);
     let (outbox, mut lanes) = outbox::<Counted>();
-    let Options { clock, timing, hosts, .. } = &server.options;
+    let Options { clock, timing, hosts, bells, .. } = &server.options;
     let answer_max = timing.answer.mul_f32(0.8);
-    let entry = match &principal {
-        Principal::Server => None,
-        Principal::Worker { owner, .. } => Some(hosts.enter(owner, outbox.clone(), answer_max, *clock)),
+    let (entry, ear, told) = match &principal {
+        Principal::Server => (None, None, None),
+        Principal::Worker { owner, labels } => {
+            let (ear, told) = bells.connect(owner, labels);
+            (Some(hosts.enter(owner, outbox.clone(), answer_max, *clock)), Some(ear), Some(told))
+        }
     };
-    let desk = Arc::new(Desk::new(server.store.clone(), principal, *clock));
+    let desk = Arc::new(Desk::new(server.store.clone(), principal, *clock, ear));
     // Whatever ends first ends the connection; requests that are under way are dropped with their answers.
     tokio::select! {
         _ = lanes.write(writer, timing, |(message, _)| Some(message)) => {}
         _ = requests(&desk, inbox, &outbox, entry.as_ref().map(|entry| &*entry.line), answer_max) => {}
-        () = hints(&server.store, &outbox) => {}
+        () = hints(&server.store, told, &outbox) => {}
     }
 }
 
@@ -118,11 +123,24 @@ fn broken_request(error: serde_json::Error) -> io::Error {
     broken(format!("a request that does not read: {error}"))
 }
 
-/// Passes on that something was committed.
-async fn hints<S: Store>(store: &S, outbox: &Outbox<Counted>) {
-    let mut hints = store.hints();
-    while hints.next().await {
-        outbox.put(Lane::Urgent, (Message::bare(Kind::Hint), None));
-        sleep(HINT_PAUSE).await;
+/// Passes on hints: to a worker those that are for it, and to another server that something was committed.
+async fn hints<S: Store>(store: &S, told: Option<mpsc::Receiver<Hint>>, outbox: &Outbox<Counted>) {
+    let put = |hint: &Hint| {
+        let body = serde_json::to_vec(&Out(hint)).unwrap_or_default();
+        outbox.put(Lane::Urgent, (Message { kind: Kind::Hint, stream: 0, body }, None));
+    };
+    match told {
+        Some(mut told) => {
+            while let Some(hint) = told.recv().await {
+                put(&hint);
+            }
+        }
+        None => {
+            let mut hints = store.hints();
+            while hints.next().await.is_some() {
+                put(&Hint::Commit);
+                sleep(HINT_PAUSE).await;
+            }
+        }
     }
 }

@@ -7,7 +7,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use super::hosts::Hosts;
-use crate::Timing;
+use crate::{Bells, Timing};
 
 /// How a server serves.
 #[derive(Clone, Debug)]
@@ -21,6 +21,8 @@ pub struct Options {
     pub connections: usize,
     /// How long it waits for clients.
     pub timing: Timing,
+    /// Rings at the workers that are connected.
+    pub bells: Bells,
     /// The workers that are connected enter themselves here.
     pub hosts: Hosts,
 }

@@ -17,7 +17,7 @@ use crate::{Identity, Link, Remote, Timing, Trust};
 async fn another_certificate_is_refused_with_both_fingerprints() {
     let served = Served::start().await;
     let expected = Identity::make().unwrap().fingerprint();
-    let remote = Remote { trust: Trust::Fingerprint(expected), ..served.remote(SERVER) };
+    let remote = Remote { trust: Trust::Fingerprints(vec![expected]), ..served.remote(SERVER) };
     let words = Link::connect(remote).await.err().expect("it is refused").to_string();
     let found = served.fingerprint;
     let said = format!("its certificate has the fingerprint {found}, and {expected} was expected");

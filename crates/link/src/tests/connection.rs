@@ -5,6 +5,7 @@ use std::time::Duration;
 use lastword_core::event::InputRequested;
 use lastword_core::spec::{Spec, Work};
 use lastword_core::{InputNo, Seq};
+use lastword_store::hints::Hint;
 use lastword_store::{Catalog, Error, Journal};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
@@ -216,12 +217,12 @@ async fn a_commit_elsewhere_wakes_a_waiter_at_once() {
     for n in 1..5 {
         let mut hints = link.hints();
         submit(&served.store, n).await;
-        assert_eq!(timeout(SOON, hints.next()).await, Ok(true));
+        assert_eq!(timeout(SOON, hints.next()).await, Ok(Some(Hint::Commit)));
     }
     let mut hints = link.hints();
     drop(link);
     // What rang before may still be there; after it comes the end.
-    let ended = async { while hints.next().await {} };
+    let ended = async { while hints.next().await.is_some() {} };
     timeout(SOON, ended).await.expect("a closed link wakes no more");
 }
 

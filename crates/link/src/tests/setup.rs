@@ -22,7 +22,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use super::stuck::Stuck;
 use crate::frame::{Kind, Message};
 use crate::wire::Hello;
-use crate::{Fingerprint, Hosts, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
+use crate::{Bells, Fingerprint, Hosts, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
 
 /// The clock of every server.
 pub(super) const NOW: Timestamp = Timestamp(1_794_700_800_000);
@@ -77,8 +77,14 @@ impl Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, fingerprint) = (listener.local_addr().unwrap(), identity.fingerprint());
         let hosts = Hosts::default();
-        let options =
-            Options { journal: journal.to_owned(), clock: || NOW, connections, timing, hosts: hosts.clone() };
+        let options = Options {
+            journal: journal.to_owned(),
+            clock: || NOW,
+            connections,
+            timing,
+            bells: Bells::default(),
+            hosts: hosts.clone(),
+        };
         let serving = tokio::spawn({
             let store = store.clone();
             async move {
@@ -92,7 +98,7 @@ impl Served {
     pub(super) fn remote(&self, token: &str) -> Remote {
         Remote {
             servers: vec![self.address.to_string()],
-            trust: Trust::Fingerprint(self.fingerprint),
+            trust: Trust::Fingerprints(vec![self.fingerprint]),
             token: token.to_owned(),
             timing: self.timing,
         }
@@ -104,7 +110,7 @@ impl Served {
 
     /// Makes a TLS connection that a test speaks by itself.
     pub(super) async fn raw(&self) -> TlsStream<TcpStream> {
-        let config = Trust::Fingerprint(self.fingerprint).config().unwrap();
+        let config = Trust::Fingerprints(vec![self.fingerprint]).config().unwrap();
         let stream = TcpStream::connect(self.address).await.unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()

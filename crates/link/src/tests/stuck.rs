@@ -9,7 +9,7 @@ use lastword_store::hints::Hints;
 use lastword_store::memory::Memory;
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Instance, Journal, Key, KeyRecord,
-    Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    Keys, Line, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 use tokio::sync::watch;
 
@@ -99,6 +99,10 @@ impl Journal for Stuck {
 
     async fn settle(&self, instance: Instance) -> Result<bool> {
         self.store.settle(instance).await
+    }
+
+    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+        self.store.ready(now).await
     }
 
     fn hints(&self) -> Hints {

@@ -11,10 +11,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use lastword_core::life::Life;
-use lastword_core::{Append, Event, Incarnation, JobId, Seq};
+use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::Hints;
 use lastword_store::postgres::{Options, Postgres};
-use lastword_store::{Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Renew, Renewed, WaitOver};
+use lastword_store::{
+    Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Line, Renew, Renewed, WaitOver,
+};
 use tokio::runtime::Runtime;
 
 use super::appender::{Acks, work};
@@ -252,6 +254,10 @@ impl Journal for Until {
         limit: u32,
     ) -> lastword_store::Result<Vec<WaitOver>> {
         self.journal()?.waits_over(after, limit).await
+    }
+
+    async fn ready(&self, now: Timestamp) -> lastword_store::Result<Vec<Line>> {
+        self.journal()?.ready(now).await
     }
 
     fn hints(&self) -> Hints {

@@ -10,7 +10,7 @@ use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::{Bell, Hints};
 use lastword_store::{
     Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Instance, Journal, Key,
-    KeyRecord, Keys, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
+    KeyRecord, Keys, Line, List, Listed, Prunable, Prune, Removal, Renew, Renewed, Result, WaitOver,
 };
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -280,6 +280,10 @@ impl Journal for Frail {
         limit: u32,
     ) -> impl Future<Output = Result<Vec<WaitOver>>> + Send {
         self.call(Frail::reading(20, None), move |world| Ok(world.ledger.waits_over(after, limit)))
+    }
+
+    fn ready(&self, now: Timestamp) -> impl Future<Output = Result<Vec<Line>>> + Send {
+        self.call(Frail::reading(23, None), move |world| Ok(world.ledger.ready(now)))
     }
 
     /// All of them get lost.

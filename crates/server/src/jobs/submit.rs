@@ -40,7 +40,7 @@ pub(crate) async fn submit<J: Store>(
 ) -> Reply {
     let key = idempotency_key(&headers)?;
     let env = environment(&asked.env, asked.attributes.as_ref())?;
-    check(&asked)?;
+    check(&asked, app.about().is_fleet)?;
     let requested: Option<JobId> = match &asked.id {
         None => None,
         Some(id) => Some(id.parse().map_err(|error| Failure::invalid(format!("`id`: {error}")))?),
@@ -139,7 +139,7 @@ pub(super) async fn accepted<J: Store>(app: &App<J>, job: Job, replayed: bool) -
 }
 
 /// Refuses what no process can be started with. Core checks the rest of the spec.
-fn check(asked: &Submit) -> Result<(), Failure> {
+fn check(asked: &Submit, is_fleet: bool) -> Result<(), Failure> {
     let has_zero = |text: &String| text.contains('\0');
     match () {
         () if asked.agent.is_some() && !asked.argv.is_empty() => {
@@ -150,6 +150,10 @@ fn check(asked: &Submit) -> Result<(), Failure> {
             Err(Failure::invalid("`argv` starts with an empty program name"))
         }
         () if asked.argv.iter().any(has_zero) => Err(Failure::invalid("`argv` contains a zero byte")),
+        () if is_fleet && !asked.env.is_empty() => Err(Failure::invalid(
+            "jobs of a fleet get no environment from here: name variables of the worker in `variables`",
+        )),
+        () if is_fleet && asked.cwd.is_empty() => Ok(()),
         () if !asked.cwd.starts_with('/') => Err(Failure::invalid("`cwd` must be an absolute path")),
         () if has_zero(&asked.cwd) => Err(Failure::invalid("`cwd` contains a zero byte")),
         () if asked.group.as_deref().is_some_and(|group| !is_name(group)) => Err(groups::invalid_name()),

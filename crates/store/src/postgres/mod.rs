@@ -43,6 +43,7 @@ mod month;
 mod options;
 mod pause;
 mod pool;
+mod ready;
 mod renewals;
 mod schema;
 mod slots;
@@ -69,7 +70,7 @@ use self::wake::Wake;
 use self::witness::Witness;
 use crate::hints::Hints;
 use crate::{
-    Behind, Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Renew, Renewed, Result, WaitOver,
+    Behind, Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Line, Renew, Renewed, Result, WaitOver,
 };
 
 pub use self::batch::{STATEMENT, settle_statement};
@@ -126,6 +127,11 @@ impl Postgres {
     /// [`Options::remember`].
     pub fn behind(&self) -> Option<Behind> {
         self.0.witness.behind()
+    }
+
+    /// Returns the name of the journal, which stays over failovers and restores.
+    pub fn name(&self) -> String {
+        self.0.witness.journal().to_string()
     }
 
     /// Creates the partitions for jobs of this month and the next ones. Opening does it; a process that runs for months
@@ -223,6 +229,10 @@ impl Journal for Postgres {
 
     async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
         self.patiently(|| waits::waits_over(&self.0.readers, after, limit)).await
+    }
+
+    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+        self.patiently(|| ready::ready(&self.0.readers, self.0.clock, now)).await
     }
 
     async fn instance(&self) -> Result<Instance> {

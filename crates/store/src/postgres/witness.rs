@@ -61,7 +61,7 @@ impl Witness {
         let known = Known {
             instance: instance::number(row.get(3)),
             newest: if is_same { had.cast_signed() } else { 0 },
-            started: None,
+            started: Some(remembered.run).filter(|run| is_same && !run.is_empty()),
             identity: identity.clone(),
         };
         let witness = Witness {
@@ -76,6 +76,11 @@ impl Witness {
     /// Returns how far the journal had been when it was opened, if it had been further.
     pub(super) fn behind(&self) -> Option<Behind> {
         self.behind
+    }
+
+    /// Returns which journal it is.
+    pub(super) fn journal(&self) -> Uuid {
+        self.journal
     }
 
     /// Returns what is known of the journal.
@@ -114,6 +119,7 @@ impl Witness {
             state.high_water.rename(&found.identity);
             state.known.newest = 0;
         }
+        state.high_water.in_run(&found.started);
         let newest = state.known.newest;
         let (instance, started) = (instance::number(found.instance), Some(found.started));
         state.known = Known { identity: found.identity, instance, newest, started };

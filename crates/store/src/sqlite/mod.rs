@@ -36,10 +36,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use lastword_core::life::Life;
-use lastword_core::{Append, Event, Incarnation, JobId, Seq};
+use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 
 use crate::hints::{Bell, Hints};
-use crate::{Behind, Claim, Claimed, Cursor, Feed, Instance, Journal, Renew, Renewed, Result, WaitOver};
+use crate::{
+    Behind, Claim, Claimed, Cursor, Feed, Instance, Journal, Line, Renew, Renewed, Result, WaitOver,
+};
 
 /// How the journal is opened.
 #[derive(Clone, Debug)]
@@ -163,6 +165,10 @@ impl Journal for Sqlite {
 
     async fn waits_over(&self, after: Option<(JobId, JobId)>, limit: u32) -> Result<Vec<WaitOver>> {
         self.0.readers.run(move |connection| waits::waits_over(connection, after, limit)).await
+    }
+
+    async fn ready(&self, now: Timestamp) -> Result<Vec<Line>> {
+        self.0.readers.run(move |connection| reader::ready(connection, now)).await
     }
 
     /// The file belongs to one process, so no other acts on what an earlier instance gave: there is no pause.

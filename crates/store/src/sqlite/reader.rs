@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lastword_core::{Incarnation, JobId};
+use lastword_core::{Incarnation, JobId, Timestamp};
 use rusqlite::{Connection, OpenFlags, params};
 use tokio::sync::Semaphore;
 
@@ -11,7 +11,7 @@ use super::append::{job_id, key};
 use super::failure::failed;
 use super::log::{event, newest_place};
 use super::open;
-use crate::{Cursor, Error, Feed, Result};
+use crate::{Cursor, Error, Feed, Line, Result};
 
 /// Reads at the same time. They are short and mostly hit memory; more would only share the same cores.
 const READERS_MAX: usize = 4;
@@ -53,6 +53,16 @@ impl Pool {
         });
         read.await.map_err(|_| stopped())?
     }
+}
+
+/// Returns the lines in which a job can be claimed.
+pub(super) fn ready(connection: &Connection, now: Timestamp) -> Result<Vec<Line>> {
+    const SELECT: &str = "select distinct r.queue, r.labels from ready r left join groups g on g.name = r.queue \
+         where r.due <= ?1 and not coalesce(g.paused, 0) order by r.queue, r.labels";
+    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+    let now = i64::try_from(now.0).unwrap_or(i64::MAX);
+    let lines = select.query_map([now], |row| Ok(Line { group: row.get(0)?, labels: row.get(1)? }));
+    lines.and_then(Iterator::collect).map_err(failed)
 }
 
 /// Returns the jobs that an incarnation holds. Few jobs are held, so the scan of their index is short.

@@ -6,6 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::hints::Hint;
 use lastword_core::decide::claim::Claimant;
 use lastword_core::decide::submit;
 use lastword_core::event::{DependencySettled, LaunchIntended, LimitChanged, Stored};
@@ -195,7 +196,7 @@ async fn what_is_appended_is_taken_by_the_claim_that_comes_with_it() {
     let journal = open(&folder);
     let mut hints = journal.hints();
     let incarnation = register(&journal).await;
-    assert!(hints.next().await);
+    assert!(hints.next().await.is_some());
     let by = Claimant { owner: OwnerId("ann".into()), incarnation, host: HostId("here".into()), boot: None };
     let both = |n, append: Append| {
         let claim =
@@ -204,7 +205,7 @@ async fn what_is_appended_is_taken_by_the_claim_that_comes_with_it() {
     };
     let (stored, taken) = both(1, submission(id(1)).0).await;
     assert_eq!((stored, taken.expect("it is taken")[0].job), (Ok(Seq(1)), id(1)));
-    assert!(hints.next().await);
+    assert!(hints.next().await.is_some());
     let again = tokio::time::timeout(std::time::Duration::ZERO, hints.next()).await;
     assert!(again.is_err(), "one commit for both");
     // Each is answered by itself.
@@ -391,7 +392,11 @@ async fn a_commit_wakes_whoever_waits_for_a_hint() {
     let waiting = tokio::spawn(async move { (hints.next().await, hints.next().await) });
     journal.append(submission(id(1)).0).await.expect("it goes in");
     drop(journal);
-    assert_eq!(waiting.await.expect("no panic"), (true, false), "one hint, then the journal is closed");
+    assert_eq!(
+        waiting.await.expect("no panic"),
+        (Some(Hint::Commit), None),
+        "one hint, then the journal is closed"
+    );
 }
 
 /// Returns how SQLite would go about a statement.

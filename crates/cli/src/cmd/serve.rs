@@ -1,0 +1,36 @@
+//! `serve`: runs a server of a fleet in the foreground.
+
+use std::net::SocketAddr;
+
+use crate::daemon::run as service;
+use crate::environment;
+use crate::failure::{Failure, Outcome};
+use crate::fleet::server::Server;
+use crate::paths::Paths;
+
+/// Run a server of a fleet: the journal in PostgreSQL, the jobs on workers
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The server has a state folder of its own (LASTWORD_HOME). Other commands with the same folder talk to it: \
+                       `lastword run` there starts a job on one of the workers. Several servers can share a database; none is special."
+)]
+pub(crate) struct Args {
+    /// The database: postgres://USER@HOST/NAME. The variable LASTWORD_STORE is another way to give it, which other users cannot read
+    #[arg(long, value_name = "URL")]
+    store: Option<String>,
+    /// Where workers connect
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7420")]
+    listen: SocketAddr,
+    /// Setting for this server, such as limits.wall=2h; can be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let store = args.store.or_else(|| environment::get(environment::STORE));
+    let store = store.ok_or_else(|| {
+        Failure::usage("which database? give --store postgres://USER@HOST/NAME, or set LASTWORD_STORE")
+    })?;
+    let server = Server { store, listen: args.listen, bells: Default::default(), hosts: Default::default() };
+    service::run(&server, &Paths::find()?, &args.set, false)
+}

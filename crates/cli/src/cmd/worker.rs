@@ -1,0 +1,60 @@
+//! `worker`: runs a worker of a fleet in the foreground.
+
+use lastword_api::Code;
+
+use crate::daemon::run as service;
+use crate::failure::{Failure, Outcome};
+use crate::fleet::enrolment::{Enrolment, path};
+use crate::fleet::worker::Worker;
+use crate::paths::Paths;
+use crate::text::duration;
+
+/// Run a worker of a fleet: it takes jobs from a server and runs them here
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The worker has a state folder of its own (LASTWORD_HOME), with its enrolment. When it stops, its jobs keep running, and the \
+                       next worker in the same folder takes them over if it starts before its lease is over (15 s); after that they are ended."
+)]
+pub(crate) struct Args {
+    /// How many jobs to run at once
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    slots: u32,
+    /// Use this server only, which must be one of the enrolment; can be repeated
+    #[arg(long, value_name = "HOST:PORT")]
+    server: Vec<String>,
+    /// How long jobs may run without a word from a server
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms, default_value = "15s", hide = true)]
+    lease: u64,
+    /// Setting for this worker, such as output.tail=1M; can be repeated
+    #[arg(long = "set", value_name = "KEY=VALUE")]
+    set: Vec<String>,
+}
+
+pub(crate) fn run(args: Args) -> Outcome {
+    let paths = Paths::find()?;
+    let enrolment = Enrolment::load(&paths.state)?.ok_or_else(|| {
+        let text = format!("this worker is not enrolled: {} is missing", path(&paths.state).display());
+        Failure::new(Code::NotFound, text)
+            .next("lastword fleet add NAME    # on the server's host; it prints what to run here")
+    })?;
+    let enrolment = chosen(enrolment, &args.server)?;
+    let worker = Worker { enrolment, slots: args.slots, lease_ms: args.lease };
+    service::run(&worker, &paths, &args.set, false)
+}
+
+/// Returns the enrolment with these servers only; with all of them if none is named.
+fn chosen(mut enrolment: Enrolment, named: &[String]) -> Result<Enrolment, Failure> {
+    let plain = |text: &String| text.trim_start_matches("https://").trim_end_matches('/').to_owned();
+    let named: Vec<String> = named.iter().map(plain).collect();
+    if let Some(unknown) =
+        named.iter().find(|name| !enrolment.servers.iter().any(|server| server.address == **name))
+    {
+        let text = format!("this worker is not enrolled at {unknown}");
+        return Err(Failure::usage(text)
+            .next("lastword worker enroll --server HOST:PORT --fingerprint F    # adds a server"));
+    }
+    if !named.is_empty() {
+        enrolment.servers.retain(|server| named.contains(&server.address));
+    }
+    Ok(enrolment)
+}

@@ -1,0 +1,57 @@
+//! A worker of a fleet: the journal is behind a link to its servers, and jobs run here, each under the lease of this worker.
+
+use lastword_api::Code;
+use lastword_core::OwnerId;
+use lastword_engine::{Duties, Engine, LocalHost, Options};
+use lastword_link::Link;
+
+use super::enrolment::Enrolment;
+use crate::daemon::role::Role;
+use crate::daemon::service::{Place, Service};
+use crate::environment;
+use crate::failure::Failure;
+use crate::paths::Paths;
+
+/// The folder of the lease files.
+const LEASES: &str = "leases";
+
+/// How often a worker sweeps. Its server tells it what to look at.
+const SWEEP_MS: u64 = 60_000;
+
+/// A worker.
+pub(crate) struct Worker {
+    pub(crate) enrolment: Enrolment,
+    /// How many jobs it runs at once.
+    pub(crate) slots: u32,
+    /// How long its trees may run without a word from a server.
+    pub(crate) lease_ms: u64,
+}
+
+impl Service for Worker {
+    type Journal = Link;
+    const ROLE: Role = Role::Worker;
+
+    fn host(&self, host: LocalHost, paths: &Paths) -> Result<LocalHost, Failure> {
+        let host = host.with_leases(paths.in_state(LEASES));
+        let host = host.map_err(|error| Failure::new(Code::Unavailable, error.to_string()))?;
+        Ok(host.with_env(environment::all()))
+    }
+
+    /// Connects in the background: a worker whose servers are away still looks after the trees that it has.
+    async fn open(&self, _: &Place) -> Result<Link, Failure> {
+        Link::open(self.enrolment.remote())
+            .map_err(|error| Failure::new(Code::Unavailable, format!("cannot connect to a server: {error}")))
+    }
+
+    fn start(&self, place: &Place, journal: &Link) -> Engine<Link> {
+        let options = Options {
+            duties: Duties::Worker,
+            slots: Some(self.slots),
+            lease_ms: self.lease_ms,
+            sweep_ms: SWEEP_MS,
+            ..place.options(OwnerId(self.enrolment.name.as_str().into()))
+        };
+        journal.answer_for(place.host.clone());
+        Engine::start(journal.clone(), place.host.clone(), options)
+    }
+}

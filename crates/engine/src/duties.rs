@@ -1,0 +1,31 @@
+//! Duties: which part of the work an engine does, and how a clerk reaches the workers of other processes.
+
+use lastword_core::{JobId, OwnerId};
+use lastword_store::Line;
+
+/// What an engine does beside answering requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duties {
+    /// Everything, as on a laptop.
+    All,
+    /// Claims jobs and drives them. The journal is behind a server, which does the rest.
+    Worker,
+    /// Watches lives, reads the feed, tells dependents and workers, and accounts for jobs whose holder is gone. Claims no job that is ready.
+    Clerk,
+}
+
+impl Duties {
+    /// Reports whether the engine looks after jobs that it does not hold.
+    pub(crate) fn is_clerk(self) -> bool {
+        self != Duties::Worker
+    }
+}
+
+/// The workers of other processes, as a clerk tells them what to look at. Each call is a hint.
+pub trait Workers: std::fmt::Debug + Send + Sync + 'static {
+    /// Others wrote to a job of this holder.
+    fn news(&self, holder: &OwnerId, job: JobId);
+
+    /// A line has a job that can be claimed.
+    fn ready(&self, line: &Line);
+}

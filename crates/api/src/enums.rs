@@ -411,6 +411,8 @@ open_enums! {
         TooLarge = "too_large",
         /// The caller may not do this.
         Forbidden = "forbidden",
+        /// What was asked for is on a host that is not connected now.
+        HostAway = "host_away",
         /// Work that exists nowhere else would be lost.
         Unsaved = "unsaved",
         /// A bug in Lastword.

@@ -62,7 +62,7 @@ impl Code {
             Code::Removed => 410,
             Code::KeyReused => 422,
             Code::Full => 429,
-            Code::Unavailable | Code::Starting | Code::Stopping => 503,
+            Code::Unavailable | Code::Starting | Code::Stopping | Code::HostAway => 503,
             Code::Corrupt | Code::NewerReader | Code::Internal | Code::Other(_) => 500,
         }
     }
@@ -88,6 +88,7 @@ impl Code {
             Code::Stopping => "The daemon is stopping",
             Code::TooLarge => "The request is too large",
             Code::Forbidden => "Not allowed",
+            Code::HostAway => "The host is away",
             Code::Unsaved => "Unsaved work would be lost",
             Code::Internal => "A bug in Lastword",
             Code::Other(name) => name,
@@ -96,7 +97,10 @@ impl Code {
 
     /// Reports whether the same request may succeed later.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Code::Unavailable | Code::Starting | Code::Stopping | Code::Full | Code::Held)
+        matches!(
+            self,
+            Code::Unavailable | Code::Starting | Code::Stopping | Code::Full | Code::Held | Code::HostAway
+        )
     }
 }
 

@@ -31,6 +31,9 @@ pub struct JobResult {
     pub text: String,
     /// Bytes of standard output before `text`; for an agent, 0 if its message is whole, and otherwise the bytes that were not searched.
     pub text_skipped: u64,
+    /// Why `text` is missing, if the host that has the output is not connected now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text_away: Option<String>,
 }
 
 impl JobResult {
@@ -48,6 +51,7 @@ impl JobResult {
             receipt: attempt.and_then(|attempt| attempt.receipt.clone()),
             text,
             text_skipped,
+            text_away: None,
         })
     }
 }

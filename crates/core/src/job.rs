@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::event::{AttemptEnded, LastWord, Paused, SessionState, TurnEnding, Usage};
-use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, Seq, Timestamp, TurnNo};
+use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, OwnerId, Seq, Timestamp, TurnNo};
 use crate::limits::{Limit, Limits};
 use crate::outcome::Cause;
 use crate::question::{self, Reply, StandingRule};
@@ -189,6 +189,8 @@ pub struct Attempt {
     pub no: AttemptNo,
     /// The claim that intended or adopted it.
     pub epoch: Epoch,
+    /// The owner that made that claim: its host has the output.
+    pub owner: OwnerId,
     /// The host of its tree.
     pub host: HostId,
     /// The boot of that host; `None` in logs of older builds.

@@ -28,15 +28,6 @@ impl std::fmt::Debug for Env {
     }
 }
 
-/// The living processes of a tree, as its keeper reports them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Alive {
-    /// Their number.
-    pub count: u32,
-    /// The pids of some of them.
-    pub pids: Vec<i32>,
-}
-
 /// An answer, and whether it is the whole truth.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settled<T> {
@@ -112,25 +103,6 @@ pub enum Jobs {
     Keep,
     /// All of them are cancelled.
     Cancel,
-}
-
-/// A stream of an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stream {
-    /// Standard output; all output of a job with a terminal.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-impl Stream {
-    /// Returns its name in the attempt's folder.
-    pub fn name(self) -> &'static str {
-        match self {
-            Stream::Stdout => "stdout",
-            Stream::Stderr => "stderr",
-        }
-    }
 }
 
 /// A problem that needs a person: the engine could not solve it.

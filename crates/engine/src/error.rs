@@ -22,6 +22,17 @@ pub enum Error {
     /// There is no such recording.
     #[error(transparent)]
     NoAttempt(#[from] NoAttempt),
+    /// The output is on a host that cannot be asked now.
+    #[error(transparent)]
+    Away(#[from] Box<Away>),
+    /// The output could not be read.
+    #[error("the output of {job} cannot be read: {why}")]
+    Unread {
+        /// The job, as a person calls it.
+        job: String,
+        /// The error.
+        why: String,
+    },
     /// A file of the job could not be written or read.
     #[error("{what}: {source}")]
     Disk {
@@ -69,6 +80,22 @@ pub enum Error {
     /// The engine is shutting down.
     #[error("the daemon is shutting down; try again")]
     GoingDown,
+}
+
+/// The host that has the output of a job cannot be asked now.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the output of {job} is on the host of worker {owner}, which cannot be asked now")]
+pub struct Away {
+    /// The job, as a person calls it.
+    pub job: String,
+    /// The job.
+    pub id: lastword_core::JobId,
+    /// The worker.
+    pub owner: lastword_core::OwnerId,
+    /// Since when it is not connected; `None` if it never was since this process started.
+    pub since: Option<lastword_core::Timestamp>,
+    /// Its life goes on, so it may be connected to another server.
+    pub may_be_elsewhere: bool,
 }
 
 /// Returns how many jobs match. A store looks no further than its bound.

@@ -36,14 +36,14 @@ use lastword_core::limits::Limits;
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{HostId, OwnerId};
 
-pub use answers::{Alive, Env, Jobs, NoAttempt, Prune, Pruned, Settled, Stream, Trouble, Unsaved, Until};
+pub use answers::{Env, Jobs, NoAttempt, Prune, Pruned, Settled, Trouble, Unsaved, Until};
 pub use desk::UNSET_SLOTS;
 pub use desk::{Desk, Folded, WaitReason};
 pub use duties::{Duties, Workers};
-pub use error::{Error, FindError};
-pub use host::{Host, LocalHost, now};
-pub use lastword_proc::{Read, Recording};
+pub use error::{Away, Error, FindError};
+pub use host::{Host, LocalHost, ServerHost, now};
 pub use lastword_store::Group;
+pub use lastword_store::attempts::{Alive, Begin, Part, Piece, Stream};
 pub use local::{Cancelled, Engine, FeedFilter};
 pub use mailbox::Held;
 

@@ -4,17 +4,18 @@
 //! then is [`Error::Unavailable`]: its caller repeats the very same call, which for an append is the same append. A call that was
 //! not sent yet waits for the next connection.
 
+mod attempts;
 mod connection;
 mod enrol;
 mod journal;
 mod shared;
 
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use lastword_store::hints::{Bell, Hints};
-use lastword_store::{Error, Result};
+use lastword_store::{Attempts, Error, Result};
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -28,7 +29,7 @@ use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
 
 pub use enrol::{Unwelcome, enrol, prove};
 pub use shared::Remote;
-use shared::{Call, Shared, State};
+use shared::{Call, Outgoing, Shared, State};
 
 /// No server could be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +41,7 @@ pub struct NoServer(String);
 pub struct Link(Arc<Inner>);
 
 struct Inner {
-    outbox: Outbox<Call>,
+    outbox: Outbox<Outgoing>,
     /// Requests under way, by lane. The server cuts off a client that has more.
     ordinary: Arc<Semaphore>,
     urgent: Arc<Semaphore>,
@@ -74,11 +75,12 @@ impl Link {
         let shared = Arc::new(Shared {
             bell: Bell::default(),
             state: watch::Sender::new(State::New),
+            attempts: OnceLock::new(),
             journal: Mutex::default(),
         });
         let (outbox, lanes) = outbox();
         let answer_max = remote.timing.answer;
-        let driver = tokio::spawn(connection::drive(remote, tls, lanes, Arc::clone(&shared)));
+        let driver = tokio::spawn(connection::drive(remote, tls, outbox.clone(), lanes, Arc::clone(&shared)));
         Ok(Link(Arc::new(Inner {
             outbox,
             ordinary: Arc::new(Semaphore::new(UNDER_WAY_MAX)),
@@ -87,6 +89,12 @@ impl Link {
             shared,
             driver: driver.abort_handle(),
         })))
+    }
+
+    /// Has servers' questions about attempts answered from here on. Before that they are told that this worker is starting. A second call
+    /// changes nothing.
+    pub fn answer_for(&self, attempts: impl Attempts) {
+        let _ = self.0.shared.attempts.set(Arc::new(attempts));
     }
 
     /// Calls a verb.
@@ -123,7 +131,7 @@ impl Link {
         let place = Arc::clone(places).acquire_owned().await;
         let place = place.map_err(|_| Error::Unavailable("the link is closed".to_owned()))?;
         let (answer, answered) = oneshot::channel();
-        self.0.outbox.put(lane, Call { lane, body, answer, place });
+        self.0.outbox.put(lane, Outgoing::Call(Call { lane, body, answer, place }));
         answered.await.map_err(lost)
     }
 

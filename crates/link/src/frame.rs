@@ -47,12 +47,17 @@ pub(crate) enum Kind {
     Enrol = 9,
     /// The server gives it one. The connection ends.
     Enrolled = 10,
+    /// A server asks a worker about an attempt that it ran.
+    Ask = 11,
+    /// The answer to that, on the same stream.
+    Told = 12,
 }
 
 impl Kind {
     fn parse(byte: u8) -> io::Result<Kind> {
         use Kind::*;
-        let kinds = [Hello, Welcome, Refusal, Request, Urgent, Answer, Hint, Beat, Enrol, Enrolled];
+        let kinds =
+            [Hello, Welcome, Refusal, Request, Urgent, Answer, Hint, Beat, Enrol, Enrolled, Ask, Told];
         let found = kinds.into_iter().find(|kind| *kind as u8 == byte);
         found.ok_or_else(|| broken(format!("a frame of the unknown kind {byte}")))
     }

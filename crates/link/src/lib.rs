@@ -6,12 +6,14 @@
 //! - `wire.rs`: verbs, answers and the forms of what they carry; `carried.rs`: how forms are composed.
 //! - `frame.rs`, `outbox.rs`: messages in pieces, urgent ones in between.
 //! - `tls.rs`: the server's certificate, and how it is known again.
+//! - `ask.rs`: what a server asks a worker about attempts.
 //! - `gate.rs`: which principal a token proves; `policy.rs`: what it may do. `bells.rs`: what a worker should look at.
 //! - `client.rs`, `server.rs`: the two sides.
 //!
 //! Tests: `tests/` for connections, hostile peers and rights; the verbs in `crates/proof`, whose conformance suite and differential run
 //! have journals behind a link as backends.
 
+mod ask;
 mod bells;
 mod carried;
 mod client;
@@ -29,7 +31,7 @@ mod wire;
 pub use bells::Bells;
 pub use client::{Link, NoServer, Remote, Unwelcome, enrol, prove};
 pub use gate::{EnrolledOnly, Gate, Principal};
-pub use server::{Options, serve};
+pub use server::{Hosts, Options, serve};
 pub use timing::Timing;
 pub use tls::{Fingerprint, Identity, NotAFingerprint, Trust};
 

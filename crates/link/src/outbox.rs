@@ -3,11 +3,14 @@
 use std::io;
 
 use tokio::io::AsyncWrite;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::Timing;
 use crate::frame::{Kind, Message};
+
+/// A message that counts as under way until it is written.
+pub(crate) type Counted = (Message, Option<OwnedSemaphorePermit>);
 
 /// Where messages are put. `T` is a message and what belongs to it.
 #[derive(Debug)]

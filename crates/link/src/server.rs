@@ -5,6 +5,7 @@
 
 mod answer;
 mod connection;
+mod hosts;
 mod shared;
 mod worker;
 
@@ -22,6 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use crate::Identity;
 use crate::gate::Gate;
 
+pub use hosts::Hosts;
 pub use shared::Options;
 use shared::Server;
 

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_core::Timestamp;
-use lastword_link::{Bells, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
+use lastword_link::{Bells, Hosts, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
 use lastword_store::memory::Memory;
 use lastword_store::postgres::Postgres;
 use lastword_store::sqlite::Sqlite;
@@ -99,8 +99,14 @@ async fn linked<S: Store, G>((store, guard): (S, G)) -> (Link, Served<G>) {
     let timing = Timing::default();
     // The clock is for workers; this principal is a server.
     let clock = || Timestamp(0);
-    let options =
-        Options { journal: "proof".to_owned(), clock, connections: 8, timing, bells: Bells::default() };
+    let options = Options {
+        journal: "proof".to_owned(),
+        clock,
+        connections: 8,
+        timing,
+        bells: Bells::default(),
+        hosts: Hosts::default(),
+    };
     let gate = |token: &str| (token == TOKEN).then_some(Principal::Server);
     let server = tokio::spawn(async move {
         let Err(error) = serve(listener, &identity, store, gate, options).await;

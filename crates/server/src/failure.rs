@@ -2,10 +2,10 @@
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use lastword_api::{Code, Problem, Row};
+use lastword_api::{Code, Problem, Row, Time};
 use lastword_core::Illegal;
 use lastword_core::decide::Refusal;
-use lastword_engine::{Error, FindError};
+use lastword_engine::{Away, Error, FindError};
 use lastword_store as store;
 
 /// The media type of a problem.
@@ -145,9 +145,29 @@ impl From<Error> for Failure {
                 Problem::new(Code::NotEnded, detail).about(by).into()
             }
             Error::Unsaved { job, .. } => Problem::new(Code::Unsaved, detail).about(job).into(),
-            Error::Disk { .. } | Error::NoRandom(_) => Problem::new(Code::Unavailable, detail).into(),
+            Error::Away(away) => Problem::new(Code::HostAway, away_words(&away)).about(away.id).into(),
+            Error::Unread { .. } | Error::Disk { .. } | Error::NoRandom(_) => {
+                Problem::new(Code::Unavailable, detail).into()
+            }
             Error::GoingDown => Problem::new(Code::Stopping, detail).into(),
         }
+    }
+}
+
+/// Says which host has the output and since when it is away.
+fn away_words(away: &Away) -> String {
+    let Away { job, owner, since, may_be_elsewhere, .. } = away;
+    let since = since.map(|since| format!(" since {}", Time::from(since)));
+    match may_be_elsewhere {
+        true => format!(
+            "the output of {job} is on the host of worker {owner}, which has not been connected to this server{}; \
+             it may be connected to another one of the fleet: ask there, or try again",
+            since.unwrap_or_default()
+        ),
+        false => format!(
+            "the output of {job} is on the host of worker {owner}, which has been away{}; it can be read when that is back",
+            since.unwrap_or_else(|| " since before this server was started".to_owned())
+        ),
     }
 }
 

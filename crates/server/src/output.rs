@@ -10,7 +10,7 @@ use lastword_api::{Code, JobResult, Problem};
 use lastword_core::decide::Refusal;
 use lastword_core::spec::Dialect;
 use lastword_core::{AttemptNo, Job, JobId};
-use lastword_engine::{Error, Recording, Stream};
+use lastword_engine::{self as engine, Begin, Error, Part, Stream};
 use lastword_store::Store;
 use serde::Deserialize;
 use tokio::sync::broadcast::error::RecvError;
@@ -34,11 +34,6 @@ const RESULT_BYTES_MAX: usize = 64 << 10;
 /// Bytes of the end of an agent's output in which its last message is looked for. A message takes many times its own size: it is
 /// streamed in small parts and then repeated whole, perhaps twice.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
-
-/// Recordings are polled, since nothing announces their growth: first after this pause, then with longer ones. A poll takes
-/// microseconds.
-const POLL_FIRST: Duration = Duration::from_millis(2);
-const POLL_LAST: Duration = Duration::from_millis(64);
 
 /// Which part of the output to return.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -95,39 +90,26 @@ pub(crate) async fn read<J: Store>(
     Ok(piece.into_response())
 }
 
-/// A piece of a stream, with the job as it was read.
+/// A piece of a stream of an attempt.
 struct Piece {
-    job: Job,
     /// `None` if the job has no attempt yet.
     attempt: Option<AttemptNo>,
-    bytes: Vec<u8>,
-    /// The offset of the first byte. Greater than the one asked for if the bytes in between were not kept.
-    offset: u64,
-    /// The number of bytes in between.
-    skipped: u64,
-    /// The current size of the stream.
-    size: u64,
+    read: engine::Piece,
     /// No output follows.
     is_end: bool,
 }
 
 impl Piece {
-    /// Returns the offset after the last byte.
-    fn next(&self) -> u64 {
-        self.offset + self.bytes.len() as u64
-    }
-
     fn into_response(self) -> Response {
-        let next = self.next();
         let number = |value: u64| HeaderValue::from(value);
         let headers = [
-            ("lastword-offset", number(self.offset)),
-            ("lastword-next", number(next)),
-            ("lastword-skipped", number(self.skipped)),
-            ("lastword-size", number(self.size)),
+            ("lastword-offset", number(self.read.offset)),
+            ("lastword-next", number(self.read.next())),
+            ("lastword-skipped", number(self.read.skipped)),
+            ("lastword-size", number(self.read.size)),
             ("lastword-end", HeaderValue::from_static(if self.is_end { "true" } else { "false" })),
         ];
-        let mut response = (headers, self.bytes).into_response();
+        let mut response = (headers, self.read.bytes).into_response();
         response
             .headers_mut()
             .insert(header::CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
@@ -148,22 +130,37 @@ async fn wait_for_piece<J: Store>(
 ) -> Result<Piece, Failure> {
     // Subscribed before the first read, so that no change is missed.
     let mut changes = app.engine().desk().changes();
-    let mut pause = POLL_FIRST;
     let mut job = app.engine().job(id).await?.value;
     loop {
-        // The job was read before the recording: if it had ended, the recording is complete.
-        let piece = read_now(app, job, stream, query).await?;
-        if !piece.bytes.is_empty() || piece.is_end || Instant::now() >= until {
-            return Ok(piece);
-        }
-        tokio::select! {
-            // Only the recording is read again: every change of the job is announced.
-            () = tokio::time::sleep_until(until.min(Instant::now() + pause)) => job = piece.job,
-            () = changed(&mut changes, id) => job = app.engine().job(id).await?.value,
-            () = app.closing() => return Ok(piece),
-        }
-        pause = (pause * 2).min(POLL_LAST);
+        // The job was read before the recording: if the attempt had ended, the recording is complete.
+        let (attempt, is_over) = chosen(&job, query);
+        let wait = if is_over { Duration::ZERO } else { until.saturating_duration_since(Instant::now()) };
+        job = {
+            let reading = read_now(app, &job, stream, query, wait);
+            tokio::pin!(reading);
+            loop {
+                tokio::select! {
+                    piece = &mut reading => return piece,
+                    // A read goes on over changes that do not concern it: it may take longer than the time between two of them.
+                    () = changed(&mut changes, id), if !is_over => {
+                        let news = app.engine().job(id).await?.value;
+                        if chosen(&news, query) != (attempt, is_over) {
+                            break news;
+                        }
+                    }
+                    () = app.closing() => return read_now(app, &job, stream, query, Duration::ZERO).await,
+                }
+            }
+        };
     }
+}
+
+/// Returns the attempt that is asked for, and whether its output is complete.
+fn chosen(job: &Job, query: &OutputQuery) -> (Option<AttemptNo>, bool) {
+    let no = query.attempt.map(AttemptNo).or_else(|| job.attempts.last().map(|attempt| attempt.no));
+    let attempt = job.attempts.iter().find(|attempt| Some(attempt.no) == no);
+    // Without an attempt there may still be a first one, unless the job has ended.
+    (attempt.map(|attempt| attempt.no), attempt.map_or(job.is_ended(), |attempt| attempt.end.is_some()))
 }
 
 /// Waits until this job may have changed. A receiver that lags has missed changes, perhaps of this job.
@@ -177,106 +174,52 @@ async fn changed(changes: &mut tokio::sync::broadcast::Receiver<JobId>, id: JobI
     }
 }
 
-/// Reads a piece without waiting.
+/// Reads a piece of the job as it is known, and waits at most so long for the first byte.
 async fn read_now<J: Store>(
     app: &App<J>,
-    job: Job,
+    job: &Job,
     stream: Stream,
     query: &OutputQuery,
+    wait: Duration,
 ) -> Result<Piece, Failure> {
-    let no = query.attempt.map(AttemptNo).or_else(|| job.attempts.last().map(|attempt| attempt.no));
-    let attempt = job.attempts.iter().find(|attempt| Some(attempt.no) == no);
-    // Without an attempt there may still be a first one, unless the job has ended.
-    let is_over = attempt.map_or(job.is_ended(), |attempt| attempt.end.is_some());
-    let empty = |job, attempt| {
-        let offset = query.offset.unwrap_or(0);
-        Piece { job, attempt, bytes: Vec::new(), offset, skipped: 0, size: 0, is_end: is_over }
-    };
-    let Some(attempt) = attempt.map(|attempt| attempt.no) else {
+    let (attempt, is_over) = chosen(job, query);
+    let offset = query.offset.unwrap_or(0);
+    let empty = || engine::Piece { bytes: Vec::new(), offset, skipped: 0, size: 0 };
+    let Some(no) = attempt else {
         return match query.attempt {
             Some(asked) => {
                 let detail = format!("{} has no attempt {asked}", job.id);
                 Err(Problem::new(Code::NotFound, detail).about(job.id).into())
             }
-            None => Ok(empty(job, None)),
+            None => {
+                tokio::time::sleep(wait).await;
+                Ok(Piece { attempt, read: empty(), is_end: is_over })
+            }
         };
     };
-    let recording = match app.engine().recording(job.id, attempt, stream) {
-        Ok(recording) => recording,
+    let from = query.tail.map_or(Begin::At(offset), Begin::BeforeEnd);
+    let part = Part { from, limit: query.limit.unwrap_or(LIMIT_DEFAULT), wait };
+    let read = match app.engine().read(job, no, stream, part).await {
+        Ok(read) => read,
         // The attempt is intended but not launched: the launch creates its directory.
-        Err(Error::NoAttempt(_)) => return Ok(empty(job, Some(attempt))),
+        Err(Error::NoAttempt(_)) => return Ok(Piece { attempt, read: empty(), is_end: is_over }),
         Err(error) => return Err(error.into()),
     };
-    let limit = query.limit.unwrap_or(LIMIT_DEFAULT);
-    let (offset, tail) = (query.offset.unwrap_or(0), query.tail);
-    let read = off_thread(move || read_recording(recording, offset, tail, limit)).await?;
     let is_end = is_over && read.next() >= read.size;
-    let ReadBytes { bytes, offset, skipped, size } = read;
-    Ok(Piece { job, attempt: Some(attempt), bytes, offset, skipped, size, is_end })
-}
-
-/// Bytes read from a recording: the part of a piece that does not depend on the job.
-struct ReadBytes {
-    bytes: Vec<u8>,
-    offset: u64,
-    skipped: u64,
-    size: u64,
-}
-
-impl ReadBytes {
-    /// Returns the offset after the last byte.
-    fn next(&self) -> u64 {
-        self.offset + self.bytes.len() as u64
-    }
-}
-
-/// Reads up to `limit` bytes from `offset`, or from `tail` bytes before the end. Stops at a gap after the first byte: the next read reports
-/// its size.
-fn read_recording(
-    mut recording: Recording,
-    offset: u64,
-    tail: Option<u64>,
-    limit: usize,
-) -> Result<ReadBytes, lastword_proc::Error> {
-    let size = recording.size()?;
-    let offset = tail.map_or(offset, |tail| size.saturating_sub(tail));
-    // Allocate no more than there is to read.
-    let room = usize::try_from(size.saturating_sub(offset)).unwrap_or(limit).min(limit);
-    let mut bytes = vec![0; room];
-    let first = recording.read(offset, &mut bytes)?;
-    let mut filled = first.bytes;
-    // A read may return less than `room`: it ends at a hole, or where the file ended at that moment.
-    while filled < room && filled > 0 {
-        let more = recording.read(first.offset + filled as u64, &mut bytes[filled..])?;
-        if more.skipped > 0 || more.bytes == 0 {
-            break;
-        }
-        filled += more.bytes;
-    }
-    bytes.truncate(filled);
-    // The recording may have grown since its size was read, but the size must not be less than the offset.
-    Ok(ReadBytes { bytes, offset: first.offset, skipped: first.skipped, size: size.max(first.offset) })
-}
-
-/// Runs blocking disk IO outside the thread that serves requests.
-async fn off_thread<T: Send + 'static>(
-    read: impl FnOnce() -> Result<T, lastword_proc::Error> + Send + 'static,
-) -> Result<T, Failure> {
-    match tokio::task::spawn_blocking(read).await {
-        Ok(Ok(read)) => Ok(read),
-        Ok(Err(error)) => Err(Problem::new(Code::Unavailable, error.to_string()).into()),
-        Err(_) => Err(Problem::new(Code::Internal, "cannot read the recording").into()),
-    }
+    Ok(Piece { attempt, read, is_end })
 }
 
 /// Reads the end of standard output: at most so many bytes, and nothing before a gap.
-async fn read_end<J: Store>(app: &App<J>, job: Job, bytes: usize) -> Result<Piece, Failure> {
+async fn read_end<J: Store>(app: &App<J>, job: &Job, bytes: usize) -> Result<engine::Piece, Failure> {
+    let read = |query: OutputQuery| async move {
+        read_now(app, job, Stream::Stdout, &query, Duration::ZERO).await.map(|piece| piece.read)
+    };
     let query = OutputQuery { tail: Some(bytes as u64), limit: Some(bytes), ..OutputQuery::default() };
-    let mut piece = read_now(app, job, Stream::Stdout, &query).await?;
+    let mut piece = read(query).await?;
     // A read that does not reach the end has stopped at a gap.
     while piece.next() < piece.size && !piece.bytes.is_empty() {
         let query = OutputQuery { offset: Some(piece.next()), limit: Some(bytes), ..OutputQuery::default() };
-        piece = read_now(app, piece.job, Stream::Stdout, &query).await?;
+        piece = read(query).await?;
     }
     Ok(piece)
 }
@@ -307,7 +250,15 @@ pub(crate) async fn result<J: Store>(
         Some(Dialect::Plain) => LIMIT_MAX,
         Some(_) => MESSAGE_BYTES_MAX,
     };
-    let piece = read_end(&app, job.value, bytes).await?;
+    let piece = match read_end(&app, &job.value, bytes).await {
+        // How it ended is known all the same.
+        Err(failure) if failure.problem().code == Code::HostAway => {
+            let result = JobResult::of(&shown, String::new(), 0).ok_or(Refusal::NotEnded(id))?;
+            let text_away = Some(failure.problem().detail.clone());
+            return Ok(Json(JobResult { text_away, ..result }).into_response());
+        }
+        read => read?,
+    };
     let before = piece.offset;
     let message = dialect.and_then(|dialect| agents::last_message(dialect, &piece.bytes, before > 0));
     let (text, skipped) = match (message, dialect) {

@@ -20,13 +20,15 @@
 //! - [`Groups`]: how many jobs of a group may run at once. A claim reads them in its own transaction.
 //! - [`Keys`]: requests that a client repeats because a reply was lost.
 //!
-//! [`Store`] is all four. [`Enrolments`] is for the servers of a fleet. Decisions about jobs are in `core`; a journal makes sure that a decision counts exactly once, for the version and
+//! [`Store`] is all four. [`Enrolments`] is for the servers of a fleet. Output is not in the journal: [`attempts`] says how
+//! it is read from the host that has it. Decisions about jobs are in `core`; a journal makes sure that a decision counts exactly once, for the version and
 //! the holder it was made for. The rules that every journal shares are `admit.rs` (appends) and `claim.rs` (claims); the conformance
 //! suite in `crates/proof` holds all journals to them.
 //!
 //! Tests: `crates/proof`. Every journal runs through `conformance` and `differential`, and is killed in `crash` and `power_loss`.
 
 pub mod admit;
+pub mod attempts;
 mod catalog;
 mod claim;
 mod enrolments;
@@ -42,6 +44,7 @@ pub mod postgres;
 pub mod sqlite;
 mod waits;
 
+pub use attempts::Attempts;
 pub use catalog::{Catalog, Counts, FOUND_MAX, Prunable, Prune, Removal};
 pub use enrolments::{
     EnrolledWorker, Enrolling, Enrolments, HeldJobs, INVITATION_MS, Invitation, NotEnrolled, Said, Token,

@@ -6,6 +6,9 @@ pub(crate) mod follow;
 pub(crate) mod passage;
 pub(crate) mod recording;
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
 use lastword_api::{Code, Event, Job, JobsFate, VERSION};
 use lastword_client::jobs::Filter;
 use lastword_client::{Call, Error, FromReply, Notice, events, jobs};
@@ -24,6 +27,8 @@ pub(crate) struct Client {
     api: lastword_client::Client,
     paths: Paths,
     ui: Ui,
+    /// Whether the user was told that the host of the output is away.
+    is_host_away: Arc<AtomicBool>,
 }
 
 impl Client {
@@ -32,7 +37,7 @@ impl Client {
         let connect = connect::LocalDaemon { paths: paths.clone() };
         let at = paths.clone();
         let api = lastword_client::Client::new(connect, move |notice| say(&ui, &at, notice));
-        Client { api, paths, ui }
+        Client { api, paths, ui, is_host_away: Arc::default() }
     }
 
     /// Makes a call and reads its reply.

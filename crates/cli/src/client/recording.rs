@@ -1,11 +1,15 @@
 //! Reads recordings: the output of a job's attempts.
 
 use std::io::IsTerminal as _;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use lastword_api::Code;
 use lastword_client::output::{self, Part, Piece};
 
 use super::Client;
 use crate::failure::Failure;
+use crate::text::clean::clean;
 use crate::text::size;
 
 /// Bytes read for each of the last lines. If the lines are longer on average, fewer of them are found and the first is incomplete.
@@ -16,6 +20,9 @@ const PIECE_BYTES_MAX: u64 = 256 << 10;
 
 /// How long the daemon waits for more output before it replies with none. Shorter than the minute that it allows.
 const WAIT_MS: u64 = 25_000;
+
+/// Between two reads while the host that has the output is away.
+const AWAY_PAUSE: Duration = Duration::from_secs(1);
 
 /// A stream of a job, and our own of the same name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +58,35 @@ pub(crate) struct Recording {
 }
 
 impl Recording {
-    /// Reads a piece. With `wait`, the daemon replies when there is output, when there will be none, or after `WAIT_MS`.
+    /// Reads a piece. With `wait`, the daemon replies when there is output, when there will be none, or after `WAIT_MS`. If the host that has
+    /// the output is away, this then waits for it until the attempt has ended.
     pub(super) async fn read(&self, client: &Client, offset: u64, wait: bool) -> Result<Piece, Failure> {
         let wait_ms = wait.then_some(WAIT_MS);
-        self.read_part(client, Part { offset: Some(offset), wait_ms, ..Part::default() }).await
+        loop {
+            let part = Part { offset: Some(offset), wait_ms, ..Part::default() };
+            let failure = match self.read_part(client, part).await {
+                Err(failure) if wait && failure.problem.code == Code::HostAway => failure,
+                read => {
+                    client.is_host_away.store(false, Ordering::Relaxed);
+                    return read;
+                }
+            };
+            if !client.is_host_away.swap(true, Ordering::Relaxed) {
+                client.ui().say(&format!("lastword: {}", clean(&failure.problem.detail)));
+            }
+            let job = client.job(&self.job).await?;
+            let attempt = job.attempts.iter().find(|attempt| attempt.no == self.attempt);
+            if job.is_ended() || attempt.is_none_or(|attempt| attempt.ended_at.is_some()) {
+                return Ok(Piece {
+                    bytes: Default::default(),
+                    next: offset,
+                    skipped: 0,
+                    size: offset,
+                    is_end: true,
+                });
+            }
+            tokio::time::sleep(AWAY_PAUSE).await;
+        }
     }
 
     /// Reads a part of this recording: fills in its stream and attempt.

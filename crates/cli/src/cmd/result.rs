@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::client::passage::{Passage, Terminal};
 use crate::client::recording::Stream;
 use crate::failure::Outcome;
+use crate::text::clean::clean;
 use crate::text::size;
 use crate::ui::describe;
 
@@ -39,6 +40,9 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             args.job
         ));
     }
+    if let Some(words) = &result.text_away {
+        ui.say(&format!("lastword: {}", clean(words)));
+    }
     // Printed like the job's logs.
     let mut passage = Passage::open(ui, Stream::Stdout, Terminal::Ours);
     passage.pass_on(result.text.as_bytes())?;
@@ -51,12 +55,9 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         let ending = describe::ending(&result.outcome, result.outcome_detail.as_ref(), Some(&result.cause));
         let exit =
             result.exit.as_ref().map_or_else(String::new, |exit| format!(", {}", describe::exit(exit)));
-        let error = result
-            .error
-            .as_deref()
-            .map_or_else(String::new, |error| format!(": {}", crate::text::clean::clean(error)));
+        let error = result.error.as_deref().map_or_else(String::new, |error| format!(": {}", clean(error)));
         ui.say(&format!("lastword: {ending}{exit}{error}"));
-        if result.text.is_empty() {
+        if result.text.is_empty() && result.text_away.is_none() {
             ui.say(&format!("  lastword logs {}    # prints everything it wrote", args.job));
         }
     }

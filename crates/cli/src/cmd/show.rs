@@ -1,6 +1,6 @@
 //! `show`: shows everything about one job.
 
-use lastword_api::Job;
+use lastword_api::{Job, Proof, Receipt};
 use lastword_client::output;
 
 use crate::client::Client;
@@ -43,10 +43,9 @@ async fn last_lines(client: &Client, job: &Job) -> Result<Option<String>, Failur
     let Some(attempt) = job.attempts.last().filter(|attempt| attempt.has_run()) else {
         return Ok(None);
     };
-    // Skip the requests if the receipt says that nothing was written.
-    if describe::has_tree(&job.phase)
-        || attempt.receipt.as_ref().is_some_and(|receipt| receipt.output.seen > 0)
-    {
+    // Skip the requests if the receipt says that nothing was written. That of a host that went away says nothing.
+    let may_have = |receipt: &Receipt| receipt.output.seen > 0 || receipt.proof == Proof::LeaseSelfFenced;
+    if describe::has_tree(&job.phase) || attempt.receipt.as_ref().is_some_and(may_have) {
         for stream in Stream::BOTH {
             let recording = Recording { job: job.id.clone(), attempt: attempt.no, stream };
             let transcript = Transcript::midway(job).filter(|_| stream == Stream::Stdout);

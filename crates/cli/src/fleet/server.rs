@@ -7,13 +7,14 @@ use std::time::Duration;
 use lastword_api::Code;
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{JobId, OwnerId};
-use lastword_engine::{Duties, Engine, Options, Workers, now};
-use lastword_link::{Bells, EnrolledOnly, Identity, Timing};
+use lastword_engine::{Duties, Engine, Options, ServerHost, Workers, now};
+use lastword_link::{Bells, EnrolledOnly, Hosts, Identity, Timing};
 use lastword_server::{Door, Fleet};
 use lastword_store::Line;
 use lastword_store::postgres::{self, Postgres};
 use tokio::net::TcpListener;
 
+use crate::daemon::JOBS;
 use crate::daemon::names::host_name;
 use crate::daemon::role::Role;
 use crate::daemon::service::{Place, Service};
@@ -45,13 +46,22 @@ pub(crate) struct Server {
     advertise: Option<String>,
     /// Those that are connected.
     bells: Bells,
+    /// Their hosts, which have the output.
+    hosts: Hosts,
     /// How workers find it, once it listens.
     door: OnceLock<Door>,
 }
 
 impl Server {
     pub(crate) fn new(store: String, listen: SocketAddr, advertise: Option<String>) -> Server {
-        Server { store, listen, advertise, bells: Bells::default(), door: OnceLock::new() }
+        Server {
+            store,
+            listen,
+            advertise,
+            bells: Bells::default(),
+            hosts: Hosts::default(),
+            door: OnceLock::new(),
+        }
     }
 }
 
@@ -89,6 +99,7 @@ impl Service for Server {
             connections: CONNECTIONS_MAX,
             timing: Timing::default(),
             bells: self.bells.clone(),
+            hosts: self.hosts.clone(),
         };
         let (store, gate) = (journal.clone(), EnrolledOnly::new(journal.clone(), options.clock));
         tokio::spawn(async move {
@@ -112,7 +123,8 @@ impl Service for Server {
             sweep_ms: SWEEP_MS,
             ..place.options(owner)
         };
-        Engine::start(journal.clone(), place.host.clone(), options)
+        let host = ServerHost::new(place.paths.in_state(JOBS), self.hosts.clone());
+        Engine::start(journal.clone(), host, options)
     }
 }
 

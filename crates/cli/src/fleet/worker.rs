@@ -51,6 +51,7 @@ impl Service for Worker {
             sweep_ms: SWEEP_MS,
             ..place.options(OwnerId(self.enrolment.name.as_str().into()))
         };
+        journal.answer_for(place.host.clone());
         Engine::start(journal.clone(), place.host.clone(), options)
     }
 }

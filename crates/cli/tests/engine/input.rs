@@ -28,7 +28,7 @@ async fn inputs_arrive_in_order_and_the_last_one_closes() {
     }
     let job = end_of(&engine, id).await;
     assert_eq!(outcome(&job).0, Outcome::Completed);
-    assert_eq!(read(&engine, id, AttemptNo(1), Stream::Stdout), format!("{expected}over\n"));
+    assert_eq!(read(&engine, id, AttemptNo(1), Stream::Stdout).await, format!("{expected}over\n"));
     assert!(job.inputs.is_empty(), "all are confirmed");
 }
 

@@ -31,7 +31,7 @@ async fn an_environment_is_private_and_deleted_with_the_last_word() {
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     std::fs::write(bench.cwd().join("go"), "").unwrap();
     let job = end_of(&engine, id).await;
-    assert_eq!(read(&engine, id, AttemptNo(1), Stream::Stdout), format!("xyzzy,,{id},1\n"));
+    assert_eq!(read(&engine, id, AttemptNo(1), Stream::Stdout).await, format!("xyzzy,,{id},1\n"));
     crate::common::until("its environment is deleted", || (!file.exists()).then_some(()));
     let events = engine.events(id, lastword_core::Seq(0)).await.unwrap();
     assert!(!format!("{events:?}{job:?}").contains("xyzzy"), "no event contains it");

@@ -1,6 +1,7 @@
 //! The engine on a real journal, with real keepers.
 
 mod down;
+mod elsewhere;
 pub(crate) mod faulty;
 mod fleet;
 mod input;
@@ -27,7 +28,7 @@ use lastword_core::receipt::{Exit, Tree};
 use lastword_core::spec::{Ladder, Spec};
 use lastword_core::{AttemptNo, HostId, Job, JobId, OwnerId};
 use lastword_engine::LocalHost;
-use lastword_engine::{Engine, Env, Options, Stream, Until};
+use lastword_engine::{Begin, Engine, Env, Options, Part, Stream, Until};
 use lastword_git::Worktrees;
 use lastword_proc::Identity;
 use lastword_store::Store;
@@ -166,7 +167,7 @@ pub(crate) async fn until<J: Store>(engine: &Engine<J>, id: JobId, is_so: impl F
 pub(crate) async fn output_of<J: Store>(engine: &Engine<J>, id: JobId, text: &str) -> String {
     let begin = Instant::now();
     loop {
-        let written = read(engine, id, AttemptNo(1), Stream::Stdout);
+        let written = read(engine, id, AttemptNo(1), Stream::Stdout).await;
         if written.contains(text) {
             return written;
         }
@@ -176,11 +177,16 @@ pub(crate) async fn output_of<J: Store>(engine: &Engine<J>, id: JobId, text: &st
 }
 
 /// Returns the output of a job so far.
-pub(crate) fn read<J: Store>(engine: &Engine<J>, id: JobId, attempt: AttemptNo, stream: Stream) -> String {
-    let Ok(mut recording) = engine.recording(id, attempt, stream) else { return String::new() };
-    let mut buffer = vec![0; 1 << 16];
-    let read = recording.read(0, &mut buffer).unwrap();
-    String::from_utf8_lossy(&buffer[..read.bytes]).into_owned()
+pub(crate) async fn read<J: Store>(
+    engine: &Engine<J>,
+    id: JobId,
+    attempt: AttemptNo,
+    stream: Stream,
+) -> String {
+    let job = engine.desk().folded(id).await.unwrap().job.clone();
+    let part = Part { from: Begin::At(0), limit: 1 << 16, wait: Duration::ZERO };
+    let Ok(piece) = engine.read(&job, attempt, stream, part).await else { return String::new() };
+    String::from_utf8_lossy(&piece.bytes).into_owned()
 }
 
 pub(crate) fn outcome(job: &Job) -> (Outcome, Option<Exit>) {

@@ -33,7 +33,7 @@ async fn c37_another_engine_takes_over_and_a_cancel_ends_the_tree() {
     let job = end_of(&engine, id).await;
     assert!(matches!(outcome(&job).0, Outcome::Cancelled { .. }));
     assert!(!leader.is_alive());
-    assert_eq!(read(&engine, id, AttemptNo(1), Stream::Stdout), "before\n");
+    assert_eq!(read(&engine, id, AttemptNo(1), Stream::Stdout).await, "before\n");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -33,7 +33,7 @@ impl Job {
 
     pub(super) fn launch_intended(&mut self, intent: &LaunchIntended) -> Followed {
         let Some(holder) = &self.holder else { return Err("the job has no holder") };
-        let host = holder.host.clone();
+        let (owner, host) = (holder.fence.owner.clone(), holder.host.clone());
         match self.phase {
             Phase::Queued { waits: Waits::Dependencies } => return Err("it waits for other jobs"),
             Phase::Queued { .. } | Phase::Backoff { .. } => {}
@@ -45,6 +45,7 @@ impl Job {
         self.attempts.push(Attempt {
             no: intent.attempt,
             epoch: intent.epoch,
+            owner,
             host,
             boot: intent.boot.clone(),
             tree: None,
@@ -76,7 +77,11 @@ impl Job {
     }
 
     pub(super) fn adopted(&mut self, at: Timestamp, adopted: &Adopted) -> Followed {
+        let owner = self.holder.as_ref().map(|holder| holder.fence.owner.clone());
         let attempt = self.expect_open(adopted.attempt)?;
+        if let Some(owner) = owner {
+            attempt.owner = owner;
+        }
         attempt.tree = Some(adopted.tree.clone());
         attempt.launched = Some(adopted.awake);
         attempt.started_at.get_or_insert(at);

@@ -1,24 +1,20 @@
-//! Real keepers: which effect is carried out by which call, and what a keeper can be asked.
+//! Real keepers: which effect is carried out by which call.
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use lastword_core::effects::Effect;
 use lastword_core::ids::Incarnation;
 use lastword_core::report::{Found, Report};
-use lastword_core::{AttemptNo, JobId};
-use lastword_proc::{self as proc, Error, Recording, boot_id};
+use lastword_core::{AttemptNo, JobId, Timestamp};
+use lastword_proc::{self as proc, boot_id};
 
 use super::local::LocalHost;
 use super::locate::KnownAttempt;
 use super::session::{AgentSession, exit_of};
-use super::traits::{BoxFuture, Keepers, Order};
+use super::traits::{BoxFuture, Keepers, LastWritten, Order};
 use crate::mailbox::Reports;
-use crate::{Alive, Stream};
-
-/// How long a status question waits for a keeper, which answers within a millisecond unless it is stopped.
-const STATUS_MAX: Duration = Duration::from_millis(500);
 
 impl Keepers for LocalHost {
     fn boot(&self) -> Arc<str> {
@@ -70,43 +66,16 @@ impl Keepers for LocalHost {
         proc::bytes_written(&self.dir(job, attempt))
     }
 
-    fn alive(&self, job: JobId, attempt: AttemptNo) -> BoxFuture<Option<Alive>> {
-        let host = self.clone();
-        Box::pin(async move {
-            let asked = host.blocking(move |host| {
-                // Epoch 0 claims nothing: every keeper answers a status question.
-                proc::Keeper::connect(&host.dir(job, attempt), 0)?.with_timeout(STATUS_MAX).status()
-            });
-            let status = asked.await.ok().and_then(Result::ok)?;
-            Some(Alive { count: status.alive, pids: status.pids })
-        })
-    }
-
-    fn resize(&self, job: JobId, attempt: AttemptNo, rows: u16, columns: u16) -> BoxFuture<bool> {
-        let host = self.clone();
-        Box::pin(async move {
-            let asked = host.blocking(move |host| {
-                proc::Keeper::connect(&host.dir(job, attempt), 0)?
-                    .with_timeout(STATUS_MAX)
-                    .resize(rows, columns)
-            });
-            asked.await.is_ok_and(|done| done.is_ok())
-        })
-    }
-
     fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId> {
         self.0.keepers.holder_of(ancestors)
     }
 
-    fn last_written(&self, job: JobId, attempt: AttemptNo) -> Option<SystemTime> {
-        self.0.keepers.last_written(job, attempt, || proc::last_written(&self.dir(job, attempt)))
-    }
-
-    fn recording(&self, job: JobId, attempt: AttemptNo, stream: Stream) -> io::Result<Recording> {
-        Recording::open(&self.dir(job, attempt), stream.name()).map_err(|error| match error {
-            Error::Io { source, .. } => source,
-            other => io::Error::other(other.to_string()),
-        })
+    fn last_written(&self, job: JobId, attempt: AttemptNo) -> LastWritten {
+        let written =
+            self.0.keepers.last_written(job, attempt, || proc::last_written(&self.dir(job, attempt)));
+        let written = written.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
+        let written = written.and_then(|at| u64::try_from(at.as_millis()).ok());
+        written.map_or(LastWritten::Never, |at| LastWritten::At(Timestamp(at)))
     }
 }
 

@@ -1,13 +1,15 @@
 //! The host: everything a worker does outside the journal, as small traits.
 //!
-//! - `traits.rs`: [`Clock`], [`Keepers`], [`JobFiles`] and [`JobWorktrees`]; [`Host`] is all four.
-//! - `local.rs`: [`LocalHost`], this machine: one folder per job, one nursery that starts keepers. `keepers.rs`, `files.rs` and
-//!   `worktrees.rs` implement one trait each.
+//! - `traits.rs`: [`Clock`], [`Keepers`], [`JobFiles`] and [`JobWorktrees`]; [`Host`] is all four, and the store's `Attempts`.
+//! - `local.rs`: [`LocalHost`], this machine: one folder per job, one nursery that starts keepers. `keepers.rs`, `attempts.rs`, `files.rs`
+//!   and `worktrees.rs` implement one trait each.
+//! - `server.rs`: [`ServerHost`], which runs nothing and asks workers about attempts.
 //! - `launch.rs`, `locate.rs`, `watch.rs`, `commands.rs`: what the effects of core mean for a real keeper.
 //! - `leases.rs`: until when the trees of a worker's life may run. `Keepers::extend_lease` is called after each renewal.
 //! - `keeper_table.rs`, `connection.rs`, `outbox.rs`: the keepers that should be alive, and the one connection to each.
 //! - `session.rs`, `goals.rs`: a conversation with an agent.
 
+mod attempts;
 mod commands;
 mod connection;
 mod edit;
@@ -22,6 +24,7 @@ mod leases;
 mod local;
 mod locate;
 mod outbox;
+mod server;
 mod session;
 mod traits;
 mod watch;
@@ -29,4 +32,5 @@ mod worktrees;
 
 pub use crate::mailbox::Reports;
 pub use local::{LocalHost, now};
-pub use traits::{BoxFuture, Clock, Host, JobFiles, JobWorktrees, Keepers, Order};
+pub use server::ServerHost;
+pub use traits::{BoxFuture, Clock, Host, JobFiles, JobWorktrees, Keepers, LastWritten, Order};

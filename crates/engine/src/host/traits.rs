@@ -1,25 +1,22 @@
-//! What a worker needs of the host it runs on: clocks, keepers, the files of its jobs, and their worktrees.
+//! What a worker needs of the host it runs on: clocks, keepers, the files of its jobs, and their worktrees. How attempts are read is a trait of
+//! the store, because they may be elsewhere.
 //!
 //! [`super::LocalHost`] implements these traits with real processes; the proof implements them in a simulated world.
 
 use std::collections::HashSet;
-use std::future::Future;
 use std::io;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use lastword_core::effects::Effect;
 use lastword_core::ids::Incarnation;
-use lastword_core::{AttemptNo, BootTime, Epoch, Job, JobId, Now};
-use lastword_proc::Recording;
+use lastword_core::{AttemptNo, BootTime, Epoch, Job, JobId, Now, Timestamp};
+use lastword_store::Attempts;
+
+pub use lastword_store::attempts::BoxFuture;
 
 use crate::mailbox::Reports;
-use crate::{Alive, Env, Stream, Unsaved};
-
-/// A future behind a pointer, so that these traits can be used as trait objects.
-pub type BoxFuture<T = ()> = Pin<Box<dyn Future<Output = T> + Send>>;
+use crate::{Env, Unsaved};
 
 /// An effect to carry out.
 #[derive(Clone, Debug)]
@@ -79,26 +76,24 @@ pub trait Keepers: Send + Sync + 'static {
     /// Returns how many bytes an attempt has written so far.
     fn written(&self, job: JobId, attempt: AttemptNo) -> u64;
 
-    /// Returns the living processes of an attempt's tree; `None` if its keeper does not answer.
-    fn alive(&self, _: JobId, _: AttemptNo) -> BoxFuture<Option<Alive>> {
-        Box::pin(std::future::ready(None))
-    }
-
-    /// Changes the size of an attempt's terminal; reports whether its keeper did.
-    fn resize(&self, _: JobId, _: AttemptNo, _rows: u16, _columns: u16) -> BoxFuture<bool> {
-        Box::pin(std::future::ready(false))
-    }
-
     /// Returns the job in whose tree a process is, by the pids and start times of itself and its ancestors.
     fn holder_of(&self, ancestors: &[(i32, u64)]) -> Option<JobId>;
 
-    /// Returns when an attempt last wrote something, by the wall clock; `None` if it did not, or it is not known.
-    fn last_written(&self, _: JobId, _: AttemptNo) -> Option<SystemTime> {
-        None
+    /// Returns what is known of when an attempt last wrote something.
+    fn last_written(&self, _: JobId, _: AttemptNo) -> LastWritten {
+        LastWritten::Unknown
     }
+}
 
-    /// Opens a recorded stream of an attempt; not found, if there is no such attempt.
-    fn recording(&self, job: JobId, attempt: AttemptNo, stream: Stream) -> io::Result<Recording>;
+/// When an attempt last wrote something, by the wall clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LastWritten {
+    /// Then.
+    At(Timestamp),
+    /// It wrote nothing yet.
+    Never,
+    /// Its output is elsewhere.
+    Unknown,
 }
 
 /// The files of jobs on this host.
@@ -150,6 +145,6 @@ pub trait JobWorktrees: Send + Sync + 'static {
 }
 
 /// All that a worker needs.
-pub trait Host: Clock + Keepers + JobFiles + JobWorktrees {}
+pub trait Host: Clock + Keepers + Attempts + JobFiles + JobWorktrees {}
 
-impl<T: Clock + Keepers + JobFiles + JobWorktrees> Host for T {}
+impl<T: Clock + Keepers + Attempts + JobFiles + JobWorktrees> Host for T {}

@@ -1,19 +1,19 @@
 //! Reads in a process with a worker: each settles first, so that one is enough.
 
 use std::future::Future;
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use lastword_core::decide::Refusal;
 use lastword_core::job::Phase;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{AttemptNo, Event, Job, JobId, Seq, Timestamp};
-use lastword_proc::Recording;
+use lastword_store::attempts::{NotRead, Ran};
 use lastword_store::{self as store, Filter, List, Listed, Store};
 use tokio::time::{Instant, sleep_until};
 
-use crate::{Alive, Engine, Error, NoAttempt, Settled, Stream, Until};
+use crate::host::LastWritten;
+use crate::{Alive, Away, Engine, Error, NoAttempt, Part, Piece, Settled, Stream, Until};
 
 /// How often a read is repeated because the task of a job began or ended meanwhile.
 const FOLLOW_TRIES: u32 = 3;
@@ -129,37 +129,54 @@ impl<J: Store> Engine<J> {
     }
 
     /// Returns since when a running job has written nothing, by the wall clock: since its last output, or since its state last changed.
-    /// `None` if it does not run or waits for a person.
+    /// `None` if it does not run or waits for a person, or its output is elsewhere.
     pub fn silent_since(&self, row: &Row) -> Option<Timestamp> {
         if row.phase != PhaseName::Running || row.summary.waiting {
             return None;
         }
-        let written = self.worker.host.last_written(row.job, AttemptNo(row.summary.attempts));
-        let written = written.and_then(|at| at.duration_since(SystemTime::UNIX_EPOCH).ok());
-        let written = written.and_then(|at| u64::try_from(at.as_millis()).ok()).map(Timestamp);
-        Some(row.changed_at.max(written.unwrap_or(row.changed_at)))
+        match self.worker.host.last_written(row.job, AttemptNo(row.summary.attempts)) {
+            LastWritten::At(at) => Some(row.changed_at.max(at)),
+            LastWritten::Never => Some(row.changed_at),
+            LastWritten::Unknown => None,
+        }
     }
 
-    /// Opens a stream of an attempt, to be read by offset.
-    pub fn recording(&self, id: JobId, attempt: AttemptNo, stream: Stream) -> Result<Recording, Error> {
-        self.worker.host.recording(id, attempt, stream).map_err(|source| match source.kind() {
-            io::ErrorKind::NotFound => NoAttempt { job: id, attempt }.into(),
-            _ => Error::Disk { what: format!("cannot open a recording of {id}"), source },
-        })
+    /// Reads a part of a stream of an attempt, from the host that ran it.
+    pub async fn read(
+        &self,
+        job: &Job,
+        attempt: AttemptNo,
+        stream: Stream,
+        part: Part,
+    ) -> Result<Piece, Error> {
+        let missing = NoAttempt { job: job.id, attempt };
+        let ran = Ran::of(job, attempt).ok_or(missing)?;
+        let owner = ran.owner.clone();
+        match self.worker.host.read(ran, stream, part).await {
+            Ok(piece) => Ok(piece),
+            Err(NotRead::NoAttempt) => Err(missing.into()),
+            Err(NotRead::Failed(why)) => Err(Error::Unread { job: job.called(), why }),
+            Err(NotRead::Away(since)) => {
+                // A worker that beats is connected to some server.
+                let lives = self.desk().journal.lives().await?;
+                let may_be_elsewhere = lives.iter().any(|life| life.owner == owner);
+                Err(Box::new(Away { job: job.called(), id: job.id, owner, since, may_be_elsewhere }).into())
+            }
+        }
     }
 
     /// Returns the living processes of a job that is being stopped; `None` if they are unknown.
     pub async fn alive(&self, job: &Job) -> Option<Alive> {
         let attempt = job.open_attempt().filter(|_| matches!(job.phase, Phase::Stopping { .. }))?;
-        self.worker.host.alive(job.id, attempt.no).await
+        self.worker.host.alive(Ran::of(job, attempt.no)?).await
     }
 
     /// Changes the size of a job's terminal; reports whether it was changed. The log does not have it: it belongs to the terminal that
     /// shows the job, not to the job.
     pub async fn resize(&self, id: JobId, rows: u16, columns: u16) -> Result<bool, Error> {
         let job = self.desk().load(id).await?;
-        match job.open_attempt() {
-            Some(attempt) => Ok(self.worker.host.resize(id, attempt.no, rows, columns).await),
+        match job.open_attempt().and_then(|attempt| Ran::of(&job, attempt.no)) {
+            Some(ran) => Ok(self.worker.host.resize(ran, rows, columns).await),
             None => Ok(false),
         }
     }

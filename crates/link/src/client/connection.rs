@@ -14,10 +14,12 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::pki_types::ServerName;
 
-use super::shared::{Call, Remote, Shared, State};
+use super::attempts::Questions;
+use super::shared::{Outgoing, Remote, Shared, State};
+use crate::Timing;
 use crate::carried::In;
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
-use crate::outbox::{Lane, Lanes};
+use crate::outbox::{Lane, Lanes, Outbox};
 use crate::wire::{Hello, Welcome};
 
 /// A connection to a server.
@@ -30,14 +32,15 @@ type Sent = Mutex<HashMap<u64, (oneshot::Sender<Vec<u8>>, OwnedSemaphorePermit)>
 pub(super) async fn drive(
     mut remote: Remote,
     tls: TlsConnector,
-    mut lanes: Lanes<Call>,
+    outbox: Outbox<Outgoing>,
+    mut lanes: Lanes<Outgoing>,
     shared: Arc<Shared>,
 ) {
     let timing = remote.timing;
     // Clients that begin with different servers share the load.
     let servers = remote.servers.len();
     remote.servers.rotate_left(if servers > 1 { usize::from(random()) % servers } else { 0 });
-    let mut backoff = timing.backoff;
+    let (mut backoff, mut connections) = (timing.backoff, 0);
     loop {
         let mut troubles = Vec::new();
         for server in &remote.servers {
@@ -52,7 +55,10 @@ pub(super) async fn drive(
                     // Hints got lost in between.
                     shared.bell.ring();
                     let since = Instant::now();
-                    let over = exchange(inbox, writer, &mut lanes, &remote, &shared).await;
+                    connections += 1;
+                    let questions = Questions::new(&shared, &outbox, connections);
+                    let over =
+                        exchange(inbox, writer, &mut lanes, &remote.timing, connections, questions).await;
                     if since.elapsed() > timing.silence {
                         backoff = timing.backoff;
                     }
@@ -132,13 +138,21 @@ pub(super) fn refusal_words(refusal: &Message) -> String {
 async fn exchange(
     inbox: Inbox<ReadHalf<Tls>>,
     writer: WriteHalf<Tls>,
-    lanes: &mut Lanes<Call>,
-    remote: &Remote,
-    shared: &Shared,
+    lanes: &mut Lanes<Outgoing>,
+    timing: &Timing,
+    present: u64,
+    questions: Questions<'_>,
 ) -> io::Error {
     let sent = Sent::default();
     let mut streams = 0;
-    let send = |call: Call| {
+    let send = |outgoing: Outgoing| {
+        let call = match outgoing {
+            Outgoing::Call(call) => call,
+            // What an earlier connection was asked, this one was not.
+            Outgoing::Told { connection, message, .. } => {
+                return Some(message).filter(|_| connection == present);
+            }
+        };
         // Its caller has given up.
         if call.answer.is_closed() {
             return None;
@@ -152,16 +166,20 @@ async fn exchange(
         Some(Message { kind, stream: streams, body: call.body })
     };
     tokio::select! {
-        written = lanes.write(writer, &remote.timing, send) => match written {
+        written = lanes.write(writer, timing, send) => match written {
             Ok(()) => io::Error::other("the link is closed"),
             Err(error) => error,
         },
-        error = answers(inbox, &sent, shared) => error,
+        error = answers(inbox, &sent, questions) => error,
     }
 }
 
-/// Hands out answers.
-async fn answers(mut inbox: Inbox<impl AsyncRead + Unpin>, sent: &Sent, shared: &Shared) -> io::Error {
+/// Hands out answers, and answers questions.
+async fn answers(
+    mut inbox: Inbox<impl AsyncRead + Unpin>,
+    sent: &Sent,
+    mut questions: Questions<'_>,
+) -> io::Error {
     loop {
         let message = match inbox.next().await {
             Ok(message) => message,
@@ -170,8 +188,8 @@ async fn answers(mut inbox: Inbox<impl AsyncRead + Unpin>, sent: &Sent, shared: 
         match message.kind {
             Kind::Beat => {}
             Kind::Hint => match serde_json::from_slice::<In<Hint>>(&message.body) {
-                Ok(In(Hint::Commit)) => shared.bell.ring(),
-                Ok(In(hint)) => shared.bell.tell(hint),
+                Ok(In(Hint::Commit)) => questions.shared.bell.ring(),
+                Ok(In(hint)) => questions.shared.bell.tell(hint),
                 Err(_) => return broken("a hint that does not read"),
             },
             Kind::Answer => {
@@ -179,6 +197,11 @@ async fn answers(mut inbox: Inbox<impl AsyncRead + Unpin>, sent: &Sent, shared: 
                 if let Some((answer, _place)) = call {
                     // Its caller may have given up.
                     let _ = answer.send(message.body);
+                }
+            }
+            Kind::Ask => {
+                if let Err(words) = questions.answer(&message) {
+                    return broken(words);
                 }
             }
             _ => return broken("a message that no server sends"),

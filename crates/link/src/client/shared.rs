@@ -1,12 +1,13 @@
 //! What the calls of a link and its connection share.
 
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use lastword_store::Said;
 use lastword_store::hints::Bell;
+use lastword_store::{Attempts, Said};
 use tokio::sync::{OwnedSemaphorePermit, oneshot, watch};
 
+use crate::frame::Message;
 use crate::outbox::Lane;
 use crate::{Timing, Trust};
 
@@ -29,6 +30,8 @@ pub struct Remote {
 pub(super) struct Shared {
     pub(super) bell: Bell,
     pub(super) state: watch::Sender<State>,
+    /// Answers what servers ask.
+    pub(super) attempts: OnceLock<Arc<dyn Attempts>>,
     /// The journal that the first server named.
     pub(super) journal: Mutex<Option<String>>,
 }
@@ -40,6 +43,17 @@ pub(super) enum State {
     Connected,
     /// Every server was tried, with what is wrong with each.
     Down(String),
+}
+
+/// What a client sends.
+pub(super) enum Outgoing {
+    Call(Call),
+    /// An answer to a server's question, on the connection over which that came, with the places that it takes until it is written.
+    Told {
+        connection: u64,
+        message: Message,
+        _places: [OwnedSemaphorePermit; 2],
+    },
 }
 
 /// A request on its way, and where its answer goes.

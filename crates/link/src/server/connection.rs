@@ -7,17 +7,18 @@ use lastword_store::hints::Hint;
 use lastword_store::{Error, NotEnrolled, Said, Store};
 use tokio::io::{AsyncRead, AsyncWriteExt as _, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinSet;
 use tokio::time::{Duration, sleep, timeout};
 use tokio_rustls::server::TlsStream;
 
 use super::answer::{Desk, encode};
-use super::shared::Server;
+use super::hosts::Line;
+use super::shared::{Options, Server};
 use crate::carried::Out;
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
 use crate::gate::{Gate, Principal};
-use crate::outbox::{Lane, Outbox, outbox};
+use crate::outbox::{Counted, Lane, Outbox, outbox};
 use crate::wire::{Enrol, Enrolled, Hello, Request, Welcome};
 use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
 
@@ -30,9 +31,6 @@ const CHECK_PAUSE: Duration = Duration::from_secs(1);
 /// Characters of the version that a worker says it has.
 const VERSION_CHARS_MAX: usize = 64;
 
-/// An answer on its way out, which counts as under way until it is written.
-type Outgoing = (Message, Option<OwnedSemaphorePermit>);
-
 type Tls = TlsStream<TcpStream>;
 
 /// Serves one connection until it ends.
@@ -42,20 +40,21 @@ pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStr
     let Ok(Ok(Some(Greeted { inbox, writer, principal, hello }))) = greeting.await else { return };
     drop(stranger);
     let watched = watch(&server.gate, principal.clone(), hello);
-    let (ear, told) = match &principal {
-        Principal::Server => (None, None),
+    let (outbox, mut lanes) = outbox::<Counted>();
+    let Options { clock, timing, hosts, bells, .. } = &server.options;
+    let answer_max = timing.answer.mul_f32(0.8);
+    let (entry, ear, told) = match &principal {
+        Principal::Server => (None, None, None),
         Principal::Worker { owner, labels } => {
-            let (ear, told) = server.options.bells.connect(owner, labels);
-            (Some(ear), Some(told))
+            let (ear, told) = bells.connect(owner, labels);
+            (Some(hosts.enter(owner, outbox.clone(), answer_max, *clock)), Some(ear), Some(told))
         }
     };
-    let desk = Arc::new(Desk::new(server.store.clone(), principal, server.options.clock, ear));
-    let (outbox, mut lanes) = outbox::<Outgoing>();
-    let timing = &server.options.timing;
+    let desk = Arc::new(Desk::new(server.store.clone(), principal, *clock, ear));
     // Whatever ends first ends the connection; requests that are under way are dropped with their answers.
     tokio::select! {
         _ = lanes.write(writer, timing, |(message, _)| Some(message)) => {}
-        _ = requests(&desk, inbox, &outbox, timing.answer.mul_f32(0.8)) => {}
+        _ = requests(&desk, inbox, &outbox, entry.as_ref().map(|entry| &*entry.line), answer_max) => {}
         () = hints(&server.store, told, &outbox) => {}
         () = watched => {}
     }
@@ -148,7 +147,8 @@ async fn watch<G: Gate>(gate: &G, principal: Principal, hello: Hello) {
 async fn requests<S: Store, R: AsyncRead + Unpin>(
     desk: &Arc<Desk<S>>,
     mut inbox: Inbox<R>,
-    outbox: &Outbox<Outgoing>,
+    outbox: &Outbox<Counted>,
+    line: Option<&Line>,
     answer_max: Duration,
 ) -> io::Result<()> {
     let (ordinary, urgent) =
@@ -159,6 +159,10 @@ async fn requests<S: Store, R: AsyncRead + Unpin>(
         while tasks.try_join_next().is_some() {}
         let (lane, places) = match kind {
             Kind::Beat => continue,
+            Kind::Told => {
+                line.ok_or_else(|| broken("an answer to no question"))?.told(stream, body)?;
+                continue;
+            }
             Kind::Request => (Lane::Ordinary, &ordinary),
             Kind::Urgent => (Lane::Urgent, &urgent),
             _ => return Err(broken("a message that no client sends")),
@@ -186,7 +190,7 @@ fn broken_request(error: serde_json::Error) -> io::Error {
 }
 
 /// Passes on hints: to a worker those that are for it, and to another server that something was committed.
-async fn hints<S: Store>(store: &S, told: Option<mpsc::Receiver<Hint>>, outbox: &Outbox<Outgoing>) {
+async fn hints<S: Store>(store: &S, told: Option<mpsc::Receiver<Hint>>, outbox: &Outbox<Counted>) {
     let put = |hint: &Hint| {
         let body = serde_json::to_vec(&Out(hint)).unwrap_or_default();
         outbox.put(Lane::Urgent, (Message { kind: Kind::Hint, stream: 0, body }, None));

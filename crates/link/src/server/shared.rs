@@ -6,6 +6,7 @@ use lastword_core::Timestamp;
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
+use super::hosts::Hosts;
 use crate::{Bells, Timing};
 
 /// How a server serves.
@@ -22,6 +23,8 @@ pub struct Options {
     pub timing: Timing,
     /// Rings at the workers that are connected.
     pub bells: Bells,
+    /// The workers that are connected enter themselves here.
+    pub hosts: Hosts,
 }
 
 /// What the connections of a server share.

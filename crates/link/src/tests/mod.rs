@@ -1,5 +1,6 @@
 //! Connections, hostile peers and rights, each over real sockets and TLS.
 
+mod attempts;
 mod certificates;
 mod connection;
 mod enrolment;

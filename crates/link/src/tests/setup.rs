@@ -23,7 +23,8 @@ use super::stuck::Stuck;
 use crate::frame::{Kind, Message};
 use crate::wire::Hello;
 use crate::{
-    Bells, EnrolledOnly, Fingerprint, Gate, Identity, Link, Options, Principal, Remote, Timing, Trust, serve,
+    Bells, EnrolledOnly, Fingerprint, Gate, Hosts, Identity, Link, Options, Principal, Remote, Timing, Trust,
+    serve,
 };
 
 /// The clock of every server.
@@ -37,6 +38,7 @@ pub(super) const SERVER: &str = "server";
 
 pub(super) struct Served {
     pub(super) store: Stuck,
+    pub(super) hosts: Hosts,
     pub(super) address: SocketAddr,
     pub(super) fingerprint: Fingerprint,
     timing: Timing,
@@ -95,12 +97,14 @@ impl Served {
     ) -> Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, fingerprint) = (listener.local_addr().unwrap(), identity.fingerprint());
+        let hosts = Hosts::default();
         let options = Options {
             journal: journal.to_owned(),
             clock: || NOW,
             connections,
             timing,
             bells: Bells::default(),
+            hosts: hosts.clone(),
         };
         let serving = tokio::spawn({
             let store = store.clone();
@@ -109,7 +113,7 @@ impl Served {
                 panic!("{error}");
             }
         });
-        Served { store, address, fingerprint, timing, serving }
+        Served { store, hosts, address, fingerprint, timing, serving }
     }
 
     pub(super) fn remote(&self, token: &str) -> Remote {

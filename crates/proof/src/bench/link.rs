@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use lastword_core::OwnerId;
 use lastword_core::life::Place;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_link::{Bells, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
+use lastword_link::{Bells, Hosts, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
 use lastword_store::postgres::Postgres;
 use lastword_store::{Journal, Renew, Said};
 use tokio::net::TcpListener;
@@ -71,8 +71,14 @@ impl Served {
         let (trust, timing) = (Trust::Fingerprints(vec![identity.fingerprint()]), Timing::default());
         // Every job that a bench submits is due by then.
         let clock = || jobs::NOW.plus_ms(1 << 40);
-        let options =
-            Options { journal: "bench".to_owned(), clock, connections, timing, bells: Bells::default() };
+        let options = Options {
+            journal: "bench".to_owned(),
+            clock,
+            connections,
+            timing,
+            bells: Bells::default(),
+            hosts: Hosts::default(),
+        };
         let gate = |token: &str| {
             Some(Principal::Worker { owner: OwnerId(token.into()), labels: WorkerLabels::default() })
         };

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use lastword_core::effects::Effect;
 use lastword_core::report::{Found, Report};
 use lastword_core::{AttemptNo, BootTime, InputNo, JobId, Now};
+use lastword_engine::Env;
 use lastword_engine::host::{BoxFuture, Clock, JobFiles, JobWorktrees, Keepers, Order, Reports};
-use lastword_engine::{Env, Recording, Stream};
+use lastword_store::Attempts;
 use tokio::sync::{Notify, oneshot};
 
 use super::fault::Fault;
@@ -392,11 +393,9 @@ impl Keepers for Simulated {
     fn holder_of(&self, _: &[(i32, u64)]) -> Option<JobId> {
         None
     }
-
-    fn recording(&self, _: JobId, _: AttemptNo, _: Stream) -> io::Result<Recording> {
-        Err(io::Error::from(io::ErrorKind::NotFound))
-    }
 }
+
+impl Attempts for Simulated {}
 
 impl JobFiles for Simulated {
     fn keep_env(&self, job: JobId, env: Env) -> BoxFuture<io::Result<()>> {

@@ -1,0 +1,216 @@
+//! The hosts of workers: which are connected here, and what they can be asked about attempts that they ran.
+//!
+//! A question goes over the connection that its worker made, in the ordinary lane, so a renewal overtakes it. A worker that does not answer,
+//! or answers nonsense, costs the readers of its own jobs an error and nobody else anything.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use lastword_core::{OwnerId, Timestamp};
+use lastword_store::Attempts;
+use lastword_store::attempts::{Alive, Begin, BoxFuture, NotRead, Part, Piece, Ran, Stream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::ask::{ASKED_MAX, Ask, Told, What};
+use crate::frame::{Kind, Message, broken};
+use crate::outbox::{Counted, Lane, Outbox};
+
+/// How long a question about living processes or a terminal waits: a page shows the job without the answer.
+const STATUS_MAX: Duration = Duration::from_secs(2);
+
+/// Between two questions for output that is not there yet. A worker waits a second before it says so; this bounds one that does not.
+const PAUSE: Duration = Duration::from_millis(20);
+
+/// The hosts of the workers of one server. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Hosts(Arc<Mutex<HashMap<OwnerId, Host>>>);
+
+#[derive(Debug)]
+enum Host {
+    Connected(Arc<Line>),
+    /// It was connected until then.
+    Away(Timestamp),
+}
+
+/// Questions over one connection.
+#[derive(Debug)]
+pub(super) struct Line {
+    outbox: Outbox<Counted>,
+    places: Arc<Semaphore>,
+    answer_max: Duration,
+    asked: Mutex<Asked>,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    streams: u64,
+    /// Where answers go. A question whose asker gave up counts until it is answered.
+    open: HashMap<u64, (oneshot::Sender<Vec<u8>>, OwnedSemaphorePermit)>,
+    is_over: bool,
+}
+
+/// A connection's entry in the table, which ends with it.
+pub(super) struct Entry<'a> {
+    hosts: &'a Hosts,
+    owner: OwnerId,
+    clock: fn() -> Timestamp,
+    pub(super) line: Arc<Line>,
+}
+
+impl Drop for Entry<'_> {
+    fn drop(&mut self) {
+        self.line.end();
+        let mut table = self.hosts.table();
+        // The worker may have connected again before the end of this connection was noticed.
+        if matches!(table.get(&self.owner), Some(Host::Connected(line)) if Arc::ptr_eq(line, &self.line)) {
+            table.insert(self.owner.clone(), Host::Away((self.clock)()));
+        }
+    }
+}
+
+impl Hosts {
+    /// Enters a worker's connection. A newer one replaces it.
+    pub(super) fn enter(
+        &self,
+        owner: &OwnerId,
+        outbox: Outbox<Counted>,
+        answer_max: Duration,
+        clock: fn() -> Timestamp,
+    ) -> Entry<'_> {
+        let places = Arc::new(Semaphore::new(ASKED_MAX));
+        let line = Arc::new(Line { outbox, places, answer_max, asked: Mutex::default() });
+        self.table().insert(owner.clone(), Host::Connected(Arc::clone(&line)));
+        Entry { hosts: self, owner: owner.clone(), clock, line }
+    }
+
+    /// Returns the connection of a worker, or since when it has none.
+    fn line(&self, owner: &OwnerId) -> Result<Arc<Line>, NotRead> {
+        match self.table().get(owner) {
+            Some(Host::Connected(line)) => Ok(Arc::clone(line)),
+            Some(Host::Away(since)) => Err(NotRead::Away(Some(*since))),
+            None => Err(NotRead::Away(None)),
+        }
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<OwnerId, Host>> {
+        // Ignores poison: nothing here can panic half-way.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks a worker. One whose connection ends meanwhile is away.
+    async fn ask(&self, ran: &Ran, what: What) -> Result<(Told, Vec<u8>), NotRead> {
+        let line = self.line(&ran.owner)?;
+        let asking = timeout(line.answer_max, line.ask(ran, what));
+        let Ok(answered) = asking.await else {
+            let words = format!("worker {} did not answer within {} s", ran.owner, line.answer_max.as_secs());
+            return Err(NotRead::Failed(words));
+        };
+        let Some(body) = answered else {
+            return Err(self.line(&ran.owner).err().unwrap_or(NotRead::Away(None)));
+        };
+        Told::decode(body).map_err(|error| NotRead::Failed(format!("worker {} sent {error}", ran.owner)))
+    }
+
+    /// Reads a part, which is as long as one answer may be.
+    async fn read_once(&self, ran: &Ran, stream: Stream, part: Part) -> Result<Piece, NotRead> {
+        let (told, bytes) = self.ask(ran, What::read(stream, part)).await?;
+        told.into_piece(bytes, &part)
+    }
+
+    async fn read_part(&self, ran: &Ran, stream: Stream, part: Part) -> Result<Piece, NotRead> {
+        let until = Instant::now() + part.wait;
+        let mut piece = loop {
+            let wait = until.saturating_duration_since(Instant::now());
+            let read = self.read_once(ran, stream, Part { wait, ..part }).await;
+            let may_come = match &read {
+                Ok(piece) => piece.bytes.is_empty(),
+                Err(error) => *error == NotRead::NoAttempt,
+            };
+            if !may_come || Instant::now() >= until {
+                break read?;
+            }
+            sleep(PAUSE).await;
+        };
+        // What is longer than an answer takes several.
+        while !piece.bytes.is_empty() && piece.bytes.len() < part.limit && piece.next() < piece.size {
+            let limit = part.limit - piece.bytes.len();
+            let rest = Part { from: Begin::At(piece.next()), limit, wait: Duration::ZERO };
+            let more = self.read_once(ran, stream, rest).await?;
+            if more.skipped > 0 || more.bytes.is_empty() {
+                break;
+            }
+            piece.bytes.extend(more.bytes);
+            piece.size = piece.size.max(more.size);
+        }
+        Ok(piece)
+    }
+}
+
+impl Attempts for Hosts {
+    fn read(&self, ran: Ran, stream: Stream, part: Part) -> BoxFuture<Result<Piece, NotRead>> {
+        let hosts = self.clone();
+        Box::pin(async move { hosts.read_part(&ran, stream, part).await })
+    }
+
+    fn alive(&self, ran: Ran) -> BoxFuture<Option<Alive>> {
+        let hosts = self.clone();
+        Box::pin(async move {
+            let asked = timeout(STATUS_MAX, hosts.ask(&ran, What::Alive)).await;
+            asked.ok()?.ok()?.0.into_alive()
+        })
+    }
+
+    fn resize(&self, ran: Ran, rows: u16, columns: u16) -> BoxFuture<bool> {
+        let hosts = self.clone();
+        Box::pin(async move {
+            let asked = timeout(STATUS_MAX, hosts.ask(&ran, What::Resize { rows, columns })).await;
+            matches!(asked, Ok(Ok((Told::Resized(true), _))))
+        })
+    }
+}
+
+impl Line {
+    /// Sends a question and returns the answer as it came; `None` if the connection ended.
+    async fn ask(&self, ran: &Ran, what: What) -> Option<Vec<u8>> {
+        let ask = Ask { job: ran.job, attempt: ran.attempt.0, what };
+        let body = serde_json::to_vec(&ask).ok()?;
+        let place = Arc::clone(&self.places).acquire_owned().await.ok()?;
+        let (answer, answered) = oneshot::channel();
+        let stream = {
+            let mut asked = self.asked();
+            if asked.is_over {
+                return None;
+            }
+            asked.streams += 1;
+            let stream = asked.streams;
+            asked.open.insert(stream, (answer, place));
+            stream
+        };
+        self.outbox.put(Lane::Ordinary, (Message { kind: Kind::Ask, stream, body }, None));
+        answered.await.ok()
+    }
+
+    /// Hands out an answer.
+    pub(super) fn told(&self, stream: u64, body: Vec<u8>) -> io::Result<()> {
+        let (answer, _place) =
+            self.asked().open.remove(&stream).ok_or_else(|| broken("an answer to no question"))?;
+        // Its asker may have given up.
+        let _ = answer.send(body);
+        Ok(())
+    }
+
+    /// Tells every asker that the connection is over.
+    fn end(&self) {
+        self.places.close();
+        let mut asked = self.asked();
+        asked.is_over = true;
+        asked.open.clear();
+    }
+
+    fn asked(&self) -> MutexGuard<'_, Asked> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -13,7 +13,7 @@ use crate::text::duration;
 use crate::text::shell;
 use crate::ui::table::Table;
 
-/// Show the workers of a fleet and what is stuck; add and remove workers
+/// Show the workers of a fleet, add and remove them
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "It talks to the server whose state folder this is (LASTWORD_HOME). A worker is connected while it renews its lease, silent \

@@ -29,8 +29,9 @@ enum Verb {
     /// List workers
     Ls,
     /// Make a one-time token, and print the command to run on the worker's host within ten minutes
-    ///
-    /// A name belongs to one worker: once the token is used, the worker that was enrolled under this name before is refused.
+    #[command(
+        after_help = "A name belongs to one worker: once the token is used, the worker that was enrolled under this name before is refused."
+    )]
     Add {
         /// Name of the worker
         name: String,
@@ -38,7 +39,7 @@ enum Verb {
         #[arg(long = "label", value_name = "LABEL")]
         labels: Vec<String>,
     },
-    /// Remove a worker: it is cut off within seconds, its jobs are ended where they run and started on another worker if they may be
+    /// Remove a worker: it is cut off within seconds, and its jobs end with its lease
     Rm {
         /// Name of the worker
         name: String,
@@ -168,6 +169,7 @@ mod tests {
             state,
             beat_ago_ms: None,
             host: None,
+            host_id: None,
             slots: None,
             jobs: 0,
             version: None,

@@ -35,9 +35,12 @@ pub struct Worker {
     /// How long ago this server saw it renew its lease, in milliseconds. Absent if it did not since this server started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beat_ago_ms: Option<u64>,
-    /// The id of its host.
+    /// The name of its host, as it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host: Option<String>,
+    /// The id of its host, by which the journal knows where its jobs run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_id: Option<String>,
     /// How many jobs it runs at once, as it says.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub slots: Option<u32>,

@@ -43,6 +43,9 @@ pub(crate) struct Hello {
     /// How many jobs it runs at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) slots: Option<u32>,
+    /// The name of its host.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) host: Option<String>,
 }
 
 /// The first message of a client that has no token yet.

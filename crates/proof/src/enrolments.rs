@@ -126,7 +126,7 @@ pub async fn the_last_invitation_of_a_name_counts<S: Enrolments>(store: S) {
 pub async fn a_name_belongs_to_one_enrolment<S: Enrolments>(store: S) {
     invite(&store, "ann", "one", "gpu").await;
     enrol(&store, "one", "first").await.expect("it is enrolled");
-    let said = Said { version: Some("1.0".to_owned()), slots: Some(4) };
+    let said = Said { version: Some("1.0".to_owned()), slots: Some(4), host: Some("here".to_owned()) };
     store.describe(owner("ann"), said.clone()).await.expect("it is stored");
     invite(&store, "ann", "two", "arm").await;
     let before = store.worker_of(TokenHash::of("first")).await.expect("it answers").expect("it stands");

@@ -147,6 +147,8 @@ pub struct Said {
     pub version: Option<String>,
     /// How many jobs it runs at once.
     pub slots: Option<u32>,
+    /// The name of its host.
+    pub host: Option<String>,
 }
 
 /// How much work the fleet has.

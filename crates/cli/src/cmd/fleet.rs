@@ -13,7 +13,7 @@ use crate::text::duration;
 use crate::text::shell;
 use crate::ui::table::Table;
 
-/// Show the workers of a fleet and what is stuck; add and remove workers
+/// Show the workers of a fleet, add and remove them
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "It talks to the server whose state folder this is (LASTWORD_HOME). A worker is connected while it renews its lease, silent \
@@ -29,8 +29,9 @@ enum Verb {
     /// List workers
     Ls,
     /// Make a one-time token, and print the command to run on the worker's host within ten minutes
-    ///
-    /// A name belongs to one worker: once the token is used, the worker that was enrolled under this name before is refused.
+    #[command(
+        after_help = "A name belongs to one worker: once the token is used, the worker that was enrolled under this name before is refused."
+    )]
     Add {
         /// Name of the worker
         name: String,
@@ -38,7 +39,7 @@ enum Verb {
         #[arg(long = "label", value_name = "LABEL")]
         labels: Vec<String>,
     },
-    /// Remove a worker: it is cut off within seconds, its jobs are ended where they run and started on another worker if they may be
+    /// Remove a worker: it is cut off within seconds, and its jobs end with its lease
     Rm {
         /// Name of the worker
         name: String,
@@ -168,6 +169,7 @@ mod tests {
             state,
             beat_ago_ms: None,
             host: None,
+            host_id: None,
             slots: None,
             jobs: 0,
             version: None,

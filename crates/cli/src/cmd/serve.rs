@@ -8,7 +8,7 @@ use crate::failure::{Failure, Outcome};
 use crate::fleet::server::Server;
 use crate::paths::Paths;
 
-/// Run a server of a fleet: the journal in PostgreSQL, the jobs on workers
+/// Run a server of a fleet, with its journal in PostgreSQL
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The server has a state folder of its own (LASTWORD_HOME). Other commands with the same folder talk to it: \

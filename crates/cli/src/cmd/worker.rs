@@ -14,7 +14,7 @@ use crate::paths::Paths;
 use crate::text::duration;
 use crate::ui::Ui;
 
-/// Run a worker of a fleet: it takes jobs from a server and runs them here
+/// Run a worker of a fleet, which takes jobs from a server
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,

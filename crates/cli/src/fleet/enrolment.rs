@@ -12,6 +12,7 @@ use lastword_link::{Fingerprint, Remote, Timing, Trust};
 use lastword_store::Said;
 use serde::{Deserialize, Serialize};
 
+use crate::daemon::names::host_name;
 use crate::failure::Failure;
 use crate::paths;
 
@@ -94,7 +95,11 @@ impl Enrolment {
             servers: self.servers.iter().map(|server| server.address.clone()).collect(),
             trust: Trust::Fingerprints(self.servers.iter().map(|server| server.fingerprint).collect()),
             token: self.token.clone(),
-            said: Said { version: Some(lastword_api::VERSION.to_owned()), slots: Some(slots) },
+            said: Said {
+                version: Some(lastword_api::VERSION.to_owned()),
+                slots: Some(slots),
+                host: Some(host_name()),
+            },
             timing: Timing::default(),
         }
     }

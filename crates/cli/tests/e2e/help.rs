@@ -34,6 +34,9 @@ const VERBS: &[&str] = &[
     "result",
     "abandon",
     "daemon",
+    "serve",
+    "worker",
+    "fleet",
     "doctor",
     "config",
     "trust",
@@ -53,6 +56,8 @@ fn every_command_has_help() {
         ("group", &["ls", "set", "pause", "resume", "rm"][..]),
         ("daemon", &["start", "stop", "status", "restart", "run", "install", "uninstall"]),
         ("config", &["show", "get", "set", "path"]),
+        ("worker", &["enroll"]),
+        ("fleet", &["ls", "add", "rm"]),
     ] {
         for word in below {
             insta::assert_snapshot!(format!("help_{verb}_{word}"), home.ok(&[verb, word, "--help"]));

@@ -91,8 +91,8 @@ async fn connect(
 ) -> io::Result<(Inbox<ReadHalf<Tls>>, WriteHalf<Tls>)> {
     let stream = open(server).await?;
     let (reader, mut writer) = tokio::io::split(secure(tls, server, stream).await?);
-    let Said { version, slots } = remote.said.clone();
-    let hello = Hello { token: remote.token.clone(), version, slots };
+    let Said { version, slots, host } = remote.said.clone();
+    let hello = Hello { token: remote.token.clone(), version, slots, host };
     let body = serde_json::to_vec(&hello).map_err(io::Error::other)?;
     Message { kind: Kind::Hello, stream: 0, body }.write(&mut writer).await?;
     let mut inbox = Inbox::new(reader, HELLO_MAX, remote.timing.silence);

@@ -51,7 +51,8 @@ pub async fn enrol(
 
 /// Fails if a server does not accept the token of a worker.
 pub async fn prove(server: &str, trust: &Trust, token: &str, timing: &Timing) -> Result<(), Unwelcome> {
-    let first = message(Kind::Hello, &Hello { token: token.to_owned(), version: None, slots: None })?;
+    let first =
+        message(Kind::Hello, &Hello { token: token.to_owned(), version: None, slots: None, host: None })?;
     let answer = ask(server, trust, first, timing).await?;
     match answer.kind {
         Kind::Welcome => Ok(()),

@@ -28,8 +28,8 @@ const HINT_PAUSE: Duration = Duration::from_millis(20);
 /// Between two looks at whether the token of a connection is still accepted.
 const CHECK_PAUSE: Duration = Duration::from_secs(1);
 
-/// Characters of the version that a worker says it has.
-const VERSION_CHARS_MAX: usize = 64;
+/// Characters of each thing that a worker says of itself.
+const SAID_CHARS_MAX: usize = 64;
 
 type Tls = TlsStream<TcpStream>;
 
@@ -128,11 +128,12 @@ fn refusal(words: &str) -> Message {
 
 /// Notes what a worker says of itself, and returns when its token is not accepted any more.
 async fn watch<G: Gate>(gate: &G, principal: Principal, hello: Hello) {
-    let Hello { token, version, slots } = hello;
+    let Hello { token, version, slots, host } = hello;
     if let Principal::Worker { owner, .. } = &principal {
-        let version = version.map(|version| version.chars().take(VERSION_CHARS_MAX).collect());
+        let cut = |said: String| said.chars().take(SAID_CHARS_MAX).collect();
+        let (version, host) = (version.map(cut), host.map(cut));
         // Nothing is decided by it, and the next hello says it again.
-        let _ = gate.describe(owner, Said { version, slots }).await;
+        let _ = gate.describe(owner, Said { version, slots, host }).await;
     }
     loop {
         sleep(CHECK_PAUSE).await;

@@ -163,7 +163,7 @@ async fn what_a_worker_says_of_itself_is_stored_and_bounded() {
     let served = Served::enrolled_only().await;
     invite(&served, "once").await;
     let (_, token) = exchange(&served, "once").await.unwrap();
-    let said = Said { version: Some("9".repeat(99)), slots: Some(4) };
+    let said = Said { version: Some("9".repeat(99)), slots: Some(4), host: Some("h".repeat(99)) };
     let _link = Link::connect(Remote { said, ..served.remote(&token) }).await.unwrap();
     let stored = async {
         loop {
@@ -175,5 +175,5 @@ async fn what_a_worker_says_of_itself_is_stored_and_bounded() {
         }
     };
     let stored = timeout(SOON, stored).await.expect("it is stored");
-    assert_eq!(stored, Said { version: Some("9".repeat(64)), slots: Some(4) });
+    assert_eq!(stored, Said { version: Some("9".repeat(64)), slots: Some(4), host: Some("h".repeat(64)) });
 }

@@ -141,7 +141,7 @@ impl Served {
 
 /// Returns the hello of a token.
 pub(super) fn hello(token: &str) -> Message {
-    let hello = Hello { token: token.to_owned(), version: None, slots: None };
+    let hello = Hello { token: token.to_owned(), version: None, slots: None, host: None };
     Message { kind: Kind::Hello, stream: 0, body: serde_json::to_vec(&hello).unwrap() }
 }
 

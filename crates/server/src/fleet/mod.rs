@@ -106,7 +106,7 @@ pub(crate) async fn invite<J: Store>(
     Ok((StatusCode::CREATED, Json(invitation)).into_response())
 }
 
-/// Removes a worker: its token is refused from now on, and it is cut off within seconds. Its jobs end when its lease does, and run elsewhere.
+/// Removes a worker: its token is refused from now on, and it is cut off within seconds. Its jobs end with its lease.
 #[utoipa::path(
     delete, operation_id = "remove_worker", path = "/v1/workers/{name}", tag = "fleet",
     params(("name" = String, Path, description = "Its name.")),

@@ -110,7 +110,8 @@ fn shown(
                 labels: texts(&worker.labels),
                 state: sight.state,
                 beat_ago_ms: sight.beat_ago_ms,
-                host: sight.host.map(|host| host.as_ref().to_owned()),
+                host: worker.said.host,
+                host_id: sight.host.map(|host| host.as_ref().to_owned()),
                 slots: worker.said.slots,
                 version: worker.said.version,
                 enrolled_at: worker.enrolled_at.into(),
@@ -211,7 +212,7 @@ mod tests {
         let states: Vec<_> = shown.workers.iter().map(|worker| (&*worker.name, &worker.state)).collect();
         assert_eq!(states, [("ann", &WorkerState::Connected), ("bob", &WorkerState::Away)]);
         assert_eq!(shown.workers[0].labels, ["gpu", "linux"]);
-        assert_eq!(shown.workers[0].host.as_deref(), Some("host"));
+        assert_eq!(shown.workers[0].host_id.as_deref(), Some("host"));
         // Labels of a worker that is away help nobody.
         let waiting = |labels: &str, jobs| (WorkerLabels::from_key(labels), jobs);
         let load = Workload {

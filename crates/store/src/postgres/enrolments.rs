@@ -65,7 +65,7 @@ const ENROL: &str = with_here!(
         select name, $2::bytea, labels, used_at from used
         on conflict (name) do update
         set token = excluded.token, labels = excluded.labels, enrolled_at = excluded.enrolled_at,
-            revoked_at = null, version = null, slots = null
+            revoked_at = null, version = null, slots = null, host = null
         returning name
     )
     select exists (select from here), (select name from enrolled)"
@@ -76,19 +76,19 @@ const WHY_NOT: &str = "
     select (select name from workers where token = $2), (select used_at is not null from invitations where token = $1)";
 
 const WORKER: &str = "
-    select name, token, labels, enrolled_at, revoked_at, version, slots from workers
+    select name, token, labels, enrolled_at, revoked_at, version, slots, host from workers
     where token = $1 and revoked_at is null";
 
 const WORKERS: &str =
-    "select name, token, labels, enrolled_at, revoked_at, version, slots from workers order by name";
+    "select name, token, labels, enrolled_at, revoked_at, version, slots, host from workers order by name";
 
 /// Most workers say what they said before, which needs no write.
 const DESCRIBE: &str = with_here!(
-    "$4",
     "$5",
+    "$6",
     ", described as (
-        update workers set version = $2::text, slots = $3::bigint
-        where name = $1 and (version, slots) is distinct from ($2, $3) and exists (select from here)
+        update workers set version = $2::text, slots = $3::bigint, host = $4::text
+        where name = $1 and (version, slots, host) is distinct from ($2, $3, $4) and exists (select from here)
     )
     select exists (select from here)"
 );
@@ -154,7 +154,7 @@ fn read(row: &Row) -> Result<EnrolledWorker> {
         labels: WorkerLabels::from_key(row.get(2)),
         enrolled_at: moment(row.get(3)),
         revoked_at: row.get::<_, Option<i64>>(4).map(moment),
-        said: Said { version: row.get(5), slots: slots.map_err(|_| corrupt("its slots"))? },
+        said: Said { version: row.get(5), slots: slots.map_err(|_| corrupt("its slots"))?, host: row.get(7) },
     })
 }
 
@@ -208,7 +208,8 @@ impl Enrolments for Postgres {
     async fn describe(&self, name: OwnerId, said: Said) -> Result<()> {
         let (name, slots) = (&*name.0, said.slots.map(i64::from));
         let stored = || async {
-            change(&self.0.readers, &self.0.witness, DESCRIBE, &[&name, &said.version, &slots]).await
+            change(&self.0.readers, &self.0.witness, DESCRIBE, &[&name, &said.version, &slots, &said.host])
+                .await
         };
         self.patiently(stored).await.map(drop)
     }

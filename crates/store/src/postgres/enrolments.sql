@@ -10,7 +10,8 @@ create table workers (
     revoked_at  bigint,
     -- What it said of itself when it last connected.
     version     text,
-    slots       bigint
+    slots       bigint,
+    host        text
 );
 
 -- One-time tokens, the last one of each name.

@@ -10,10 +10,11 @@ use crate::fleet::enrolment::{Enrolment, KnownServer};
 use crate::paths::{self, Paths};
 use crate::ui::Ui;
 
-/// Enrol this worker at a server, with the line that `lastword fleet add` printed on its host
-///
-/// A worker that is enrolled needs no token to use another server of the same fleet: its own proves its name there.
+/// Enrol this worker at a server: run the line that `lastword fleet add` printed there
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A worker that is enrolled needs no token to use another server of the same fleet: its own token proves its name there."
+)]
 pub(crate) struct Args {
     /// The server
     #[arg(long, value_name = "HOST:PORT")]

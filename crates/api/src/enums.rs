@@ -372,6 +372,8 @@ open_enums! {
         Keep = "keep",
         /// They are cancelled, and the daemon exits when all are proven dead.
         Cancel = "cancel",
+        /// Those that were started go on, and the daemon exits when they have ended. No other is started.
+        Finish = "finish",
     }
     /// The kind of a problem. Stable: programs can rely on it.
     Code {

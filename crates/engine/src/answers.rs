@@ -103,6 +103,8 @@ pub enum Jobs {
     Keep,
     /// All of them are cancelled.
     Cancel,
+    /// Those that were started end by themselves; no other is started.
+    Finish,
 }
 
 /// A problem that needs a person: the engine could not solve it.

@@ -20,7 +20,11 @@ use crate::principal::MayStop;
 ))]
 pub(crate) async fn show<J: Store>(State(app): State<App<J>>) -> Reply {
     let about = app.about();
-    let counts = app.engine().desk().journal().counts().await?;
+    let counts = match app.engine().desk().journal().counts().await {
+        // A worker of a fleet: its server has the list.
+        Err(lastword_store::Error::Refused(_)) => Default::default(),
+        counts => counts?,
+    };
     let mut troubles: Vec<Trouble> = app.engine().desk().troubles().into_iter().map(shown).collect();
     troubles.reverse();
     let daemon = Daemon {
@@ -50,10 +54,10 @@ fn shown(trouble: lastword_engine::Trouble) -> Trouble {
 
 /// Stops the daemon.
 ///
-/// Its jobs keep running and the next daemon adopts them; or they are cancelled, and the daemon exits when all are proven dead. Until then
-/// it serves requests but accepts no new jobs.
+/// Its jobs keep running and the next daemon adopts them; or they are cancelled, and the daemon exits when all are proven dead; or those that
+/// were started are waited for. Until then it serves requests but accepts no new jobs.
 #[utoipa::path(post, operation_id = "stop_daemon", path = "/v1/daemon:stop", tag = "daemon", request_body = StopDaemon, responses(
-    (status = 202, description = "It will stop; with `cancel`, once every job is proven dead.", body = Stopping),
+    (status = 202, description = "It will stop; with `cancel`, once every job is proven dead; with `finish`, once those that were started have ended.", body = Stopping),
     (status = 403, description = "The caller is inside a job.", body = Problem),
 ))]
 pub(crate) async fn stop<J: Store>(
@@ -64,7 +68,8 @@ pub(crate) async fn stop<J: Store>(
     let jobs = match asked.jobs {
         JobsFate::Keep => Jobs::Keep,
         JobsFate::Cancel => Jobs::Cancel,
-        JobsFate::Other(_) => return Err(Failure::invalid("`jobs` must be `keep` or `cancel`")),
+        JobsFate::Finish => Jobs::Finish,
+        JobsFate::Other(_) => return Err(Failure::invalid("`jobs` must be `keep`, `cancel` or `finish`")),
     };
     tracing::info!(jobs = %asked.jobs, "asked to stop");
     let stopping = Stopping { pid: std::process::id(), jobs: asked.jobs.clone() };

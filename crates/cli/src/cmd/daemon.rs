@@ -10,6 +10,7 @@ use lastword_proc::Identity;
 use super::runtime;
 use crate::client::{Client, connect};
 use crate::daemon::laptop::Laptop;
+use crate::daemon::role::Role;
 use crate::daemon::start::{self, StartOptions, Started};
 use crate::daemon::{LOG, install, run as service};
 use crate::failure::{Failure, Outcome};
@@ -81,7 +82,8 @@ pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
         Verb::Uninstall => install::uninstall(&ui),
         Verb::Status => runtime::block_on(status(paths, ui)),
         Verb::Stop { cancel_jobs } => runtime::block_on(async {
-            let stopped = stop(&paths, &ui, cancel_jobs).await?;
+            let jobs = if cancel_jobs { JobsFate::Cancel } else { JobsFate::Keep };
+            let stopped = stop(&paths, &ui, jobs).await?;
             match ui.json {
                 true => ui.print_json(&serde_json::json!({ "stopped": stopped }))?,
                 false if stopped => {}
@@ -93,7 +95,7 @@ pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
         Verb::Restart(settings) => runtime::block_on(async {
             // Before the daemon that works is stopped.
             settings::Settings::of_process(&paths, &settings.set)?;
-            stop(&paths, &ui, false).await?;
+            stop(&paths, &ui, JobsFate::Keep).await?;
             start(paths, ui, StartOptions { settings: settings.set }).await
         }),
     }
@@ -120,10 +122,10 @@ async fn start(paths: Paths, ui: Ui, options: StartOptions) -> Outcome {
 }
 
 /// Stops the daemon and waits until it is gone. Returns whether there was one.
-async fn stop(paths: &Paths, ui: &Ui, cancel_jobs: bool) -> Result<bool, Failure> {
-    let jobs = if cancel_jobs { JobsFate::Cancel } else { JobsFate::Keep };
+pub(super) async fn stop(paths: &Paths, ui: &Ui, jobs: JobsFate) -> Result<bool, Failure> {
+    let role = Role::of(paths).name();
     let before = Holder::of(paths);
-    let Some(asked) = ask_to_stop(paths, ui, jobs).await? else { return Ok(false) };
+    let Some(asked) = ask_to_stop(paths, ui, jobs.clone()).await? else { return Ok(false) };
     // The kernel releases the lock before the process has ended.
     let process = before.filter(|holder| holder.pid == asked).map(|holder| holder.identity());
     let is_alive = || process.as_ref().is_some_and(Identity::is_alive);
@@ -132,9 +134,13 @@ async fn stop(paths: &Paths, ui: &Ui, cancel_jobs: bool) -> Result<bool, Failure
     let mut progress = Progress::new(ui);
     let begin = Instant::now();
     while has_lock() || is_alive() {
-        progress.show(if cancel_jobs { "cancelling jobs, then stopping" } else { "stopping" });
-        if begin.elapsed() > GONE_MAX && !cancel_jobs {
-            let text = format!("the daemon (pid {asked}) did not stop within {} s", GONE_MAX.as_secs());
+        progress.show(match jobs {
+            JobsFate::Cancel => "cancelling jobs, then stopping",
+            JobsFate::Finish => "waiting for the jobs that were started, then stopping",
+            _ => "stopping",
+        });
+        if begin.elapsed() > GONE_MAX && jobs == JobsFate::Keep {
+            let text = format!("the {role} (pid {asked}) did not stop within {} s", GONE_MAX.as_secs());
             let failure = Failure::new(Code::Unavailable, text);
             return Err(failure.next(format!(
                 "kill -KILL {asked}    # safe: jobs keep running, and the next daemon takes them over"
@@ -144,9 +150,10 @@ async fn stop(paths: &Paths, ui: &Ui, cancel_jobs: bool) -> Result<bool, Failure
     }
     progress.clear();
     if !ui.json {
-        ui.say(match cancel_jobs {
-            true => "all jobs were cancelled, and the daemon was stopped",
-            false => "daemon stopped; jobs keep running",
+        ui.say(&match jobs {
+            JobsFate::Cancel => format!("all jobs were cancelled, and the {role} was stopped"),
+            JobsFate::Finish => format!("{role} stopped; the jobs that it had started have ended"),
+            _ => format!("{role} stopped; jobs keep running"),
         });
     }
     Ok(true)

@@ -3,8 +3,9 @@
 mod enroll;
 
 use clap::Subcommand;
-use lastword_api::Code;
+use lastword_api::{Code, JobsFate};
 
+use super::{daemon, runtime};
 use crate::daemon::run as service;
 use crate::failure::{Failure, Outcome};
 use crate::fleet::enrolment::{Enrolment, path};
@@ -40,13 +41,20 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Enroll(enroll::Args),
+    /// Stop the worker; its jobs keep running, and the next worker here takes them over if it starts before the lease is over (15 s)
+    Stop,
+    /// Take no more jobs, and stop when those that were started have ended
+    Drain,
 }
 
 pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
-    if let Some(Verb::Enroll(args)) = args.verb {
-        return enroll::run(&args, ui);
-    }
     let paths = Paths::find()?;
+    match args.verb {
+        None => {}
+        Some(Verb::Enroll(args)) => return enroll::run(&args, ui),
+        Some(Verb::Stop) => return stop(&paths, ui, JobsFate::Keep),
+        Some(Verb::Drain) => return stop(&paths, ui, JobsFate::Finish),
+    }
     let enrolment = Enrolment::load(&paths.state)?.ok_or_else(|| {
         let text = format!("this worker is not enrolled: {} is missing", path(&paths.state).display());
         Failure::new(Code::NotFound, text)
@@ -55,6 +63,19 @@ pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
     let enrolment = chosen(enrolment, &args.server)?;
     let worker = Worker { enrolment, slots: args.slots, lease_ms: args.lease };
     service::run(&worker, &paths, &args.set, false)
+}
+
+/// Stops the worker of this folder.
+fn stop(paths: &Paths, ui: Ui, jobs: JobsFate) -> Outcome {
+    runtime::block_on(async {
+        let stopped = daemon::stop(paths, &ui, jobs).await?;
+        match ui.json {
+            true => ui.print_json(&serde_json::json!({ "stopped": stopped }))?,
+            false if stopped => {}
+            false => ui.say("no worker is running"),
+        }
+        Ok(0)
+    })
 }
 
 /// Returns the enrolment with these servers only; with all of them if none is named.

@@ -58,6 +58,7 @@ impl Fleet {
             trust: Trust::Fingerprints(vec![self.fingerprint]),
             token: name.to_owned(),
             timing: Timing::default(),
+            said: Default::default(),
         });
         let link = link.await.unwrap();
         link.answer_for(host.clone());

@@ -5,7 +5,7 @@ use std::process::{Child, Stdio};
 
 use lastword_proof::pg::{Server, Settings};
 
-use crate::home::{Home, is_alive, kill, pids_in, until};
+use crate::home::{Home, is_alive, pids_in, until};
 
 /// The lease of workers here.
 const LEASE: &str = "--lease=3s";
@@ -55,35 +55,26 @@ impl Fleet {
     }
 
     fn server(&mut self) -> usize {
-        let home = Home::new();
-        let known = r#"[{"name":"ann","token":"a"},{"name":"bob","token":"b","labels":["gpu"]}]"#;
-        std::fs::write(home.state().join("workers.json"), known).unwrap();
-        let port = free_port();
-        let (listen, store) = (format!("--listen=127.0.0.1:{port}"), format!("--store={}", self.url));
-        std::fs::write(home.path("port"), port.to_string()).unwrap();
-        self.start(home, &["serve", &store, &listen])
+        let store = format!("--store={}", self.url);
+        self.start(Home::new(), &["serve", &store, "--listen=127.0.0.1:0"])
     }
 
-    /// Starts a worker that knows these servers.
+    /// Starts a worker that is enrolled at these servers.
     fn worker(&mut self, name: &str, servers: &[usize]) -> usize {
         let home = Home::new();
-        let known: Vec<String> = servers
-            .iter()
-            .map(|server| {
-                let server = &self.members[*server].home;
-                let port = std::fs::read_to_string(server.path("port")).unwrap();
-                let log = std::fs::read_to_string(server.state().join("daemon.log")).unwrap();
-                let fingerprint = log.split("fingerprint=").nth(1).unwrap().get(..64).unwrap();
-                format!(r#"{{"address":"127.0.0.1:{port}","fingerprint":"{fingerprint}"}}"#)
-            })
-            .collect();
-        let (token, known) = (&name[..1], known.join(","));
-        let enrolment = format!(r#"{{"name":"{name}","token":"{token}","servers":[{known}]}}"#);
-        let file = home.state().join("enrolment.json");
-        std::fs::write(&file, enrolment).unwrap();
-        use std::os::unix::fs::PermissionsExt as _;
-        std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let line = self.home(servers[0]).ok(&["fleet", "add", name, "--label", name]);
+        home.ok(&line.split_whitespace().skip(1).collect::<Vec<_>>());
+        for server in &servers[1..] {
+            let [address, fingerprint] = self.address(*server);
+            home.ok(&["worker", "enroll", "--server", &address, "--fingerprint", &fingerprint]);
+        }
         self.start(home, &["worker", "--slots=4", LEASE])
+    }
+
+    /// Returns the address of a server, and its fingerprint.
+    fn address(&self, server: usize) -> [String; 2] {
+        let fleet = self.home(server).json(&["fleet"]);
+        ["address", "fingerprint"].map(|field| fleet[field].as_str().unwrap().to_owned())
     }
 
     /// Starts the process of a member again, in its folder.
@@ -97,10 +88,6 @@ impl Fleet {
     fn home(&self, member: usize) -> &Home {
         &self.members[member].home
     }
-}
-
-fn free_port() -> u16 {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
 
 #[test]
@@ -153,7 +140,7 @@ fn c38_the_job_of_a_worker_that_is_gone_is_ended_and_runs_on_another() {
     let server = fleet.server();
     let worker = fleet.worker("bob", &[server]);
     let job = fleet.home(server).start_with(
-        &["--on=gpu", "--retry=1", "--retry-when-lost", "--backoff=1ms"],
+        &["--on=bob", "--retry=1", "--retry-when-lost", "--backoff=1ms"],
         "echo $$; test $LASTWORD_ATTEMPT = 2 || sleep 100",
     );
     let leader = fleet.home(server).leader(&job);
@@ -174,6 +161,7 @@ fn a_server_that_is_killed_loses_nothing_and_a_worker_goes_to_another() {
     fleet.worker("ann", &[one, other]);
     let job = fleet.home(one).start("sleep 100");
     let leader = fleet.home(one).leader(&job);
+    let [address, _] = fleet.address(one);
     fleet.members[one].kill();
     let home = fleet.home(other);
     let next = home.start("exit 0");
@@ -182,13 +170,33 @@ fn a_server_that_is_killed_loses_nothing_and_a_worker_goes_to_another() {
     assert_eq!(home.run(&["cancel", &job]).code, 0);
     assert!(!is_alive(leader));
     // Both servers at once, and the worker finds the first one again.
-    kill(home.daemon());
     fleet.members[other].kill();
     let store = format!("--store={}", fleet.url);
-    let port = std::fs::read_to_string(fleet.home(one).path("port")).unwrap();
-    fleet.start_again(one, &["serve", &store, &format!("--listen=127.0.0.1:{port}")]);
+    fleet.start_again(one, &["serve", &store, &format!("--listen={address}")]);
     let last = fleet.home(one).start("exit 0");
     assert_eq!(fleet.home(one).run(&["wait", &last]).code, 0);
+}
+
+#[test]
+fn a_worker_that_is_drained_ends_with_its_last_job() {
+    let mut fleet = Fleet::new();
+    let server = fleet.server();
+    let worker = fleet.worker("ann", &[server]);
+    let (home, ann) = (fleet.home(server), fleet.home(worker));
+    let go = home.path("go");
+    let job = home.start(&format!("while ! test -e {}; do sleep 0.01; done", go.display()));
+    home.leader(&job);
+    let mut drain = ann.command(&["worker", "drain"]).spawn().unwrap();
+    let log = ann.state().join("daemon.log");
+    until("it is being drained", || std::fs::read_to_string(&log).unwrap().contains("asked to stop"));
+    let next = home.start("exit 0");
+    std::fs::write(go, "").unwrap();
+    assert_eq!(home.run(&["wait", &job]).code, 0);
+    assert!(drain.wait().unwrap().success());
+    assert_eq!(home.show(&next)["phase"], "queued", "it took no more");
+    until("its life is over", || home.json(&["fleet"])["workers"][0]["state"] != "connected");
+    fleet.start_again(worker, &["worker", "--slots=4", LEASE]);
+    assert_eq!(fleet.home(server).run(&["wait", &next]).code, 0);
 }
 
 #[test]

@@ -20,14 +20,14 @@ const FINISH_MAX: Duration = Duration::from_secs(5);
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 impl<J: Store> Worker<J> {
-    /// Shuts down. Returns once nothing more is written; with [`Jobs::Cancel`], once every job has its last word. A shutdown that keeps jobs can
-    /// still be turned into one that cancels them until this has returned.
+    /// Shuts down. Returns once nothing more is written; with [`Jobs::Cancel`], once every job has its last word; with
+    /// [`Jobs::Finish`], once no job is held. A shutdown that keeps jobs can still be turned into one that cancels them until this has returned.
     pub(crate) async fn shut_down(self: &Arc<Self>, jobs: Jobs) -> Result<(), Error> {
         let tasks = &self.desk.agenda.tasks;
         self.going_down.send_replace(true);
         // Claims under way have their tasks after this, and no claim follows.
         match jobs {
-            Jobs::Cancel => drop(self.claims.write().await),
+            Jobs::Cancel | Jobs::Finish => drop(self.claims.write().await),
             // A claim that the journal does not answer is left to the next life.
             Jobs::Keep => drop(timeout(FINISH_MAX, self.claims.write()).await),
         }
@@ -37,6 +37,11 @@ impl<J: Store> Worker<J> {
             }
             tasks.mailboxes(None).iter().for_each(|(_, mailbox)| mailbox.stay());
             self.cancel_all().await?;
+        }
+        if jobs == Jobs::Finish {
+            for (_, mailbox) in tasks.mailboxes(None) {
+                mailbox.until_settled(|| mailbox.is_over()).await;
+            }
         }
         let tasks = tasks.mailboxes(None);
         for (_, mailbox) in &tasks {

@@ -81,6 +81,9 @@ pub use self::identity::IDENTITY;
 pub use self::options::{Clock, Options};
 pub use self::view::load_statement;
 
+/// A renewal waits for others for this part of its lease at most.
+const GATHERINGS_PER_LEASE: u64 = 15;
+
 /// The store in PostgreSQL. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
 pub struct Postgres(Arc<Inner>);
@@ -160,8 +163,8 @@ impl Postgres {
     }
 
     /// Waits for more renewals, and writes all of them. In a task of its own: the caller of the first may give up.
-    async fn renew_gathered(self) {
-        tokio::time::sleep(self.0.gather).await;
+    async fn renew_gathered(self, gather: Duration) {
+        tokio::time::sleep(gather).await;
         let batch = self.0.renewals.take();
         let renewed = self.patiently(|| batch.renew(&self.0.readers, &self.0.witness)).await;
         batch.answer(renewed);
@@ -206,9 +209,11 @@ impl Journal for Postgres {
         if renew.incarnation.is_none() {
             return self.patiently(|| lives::register(&self.0.readers, &self.0.witness, &renew)).await;
         }
+        // A short lease cannot wait for long.
+        let gather = self.0.gather.min(Duration::from_millis(renew.lease_ms / GATHERINGS_PER_LEASE));
         let (answered, is_first) = self.0.renewals.put(renew);
         if is_first {
-            tokio::spawn(self.clone().renew_gathered());
+            tokio::spawn(self.clone().renew_gathered(gather));
         }
         answered.await.unwrap_or_else(|_| Err(Error::Unavailable("the journal was closed".to_owned())))
     }

@@ -7,35 +7,45 @@ use lastword_proof::pg::{Server, Settings};
 use crate::home::{Home, Output, until};
 
 /// A database, and the address of one journal in it.
-struct Database {
+pub(crate) struct Database {
     url: String,
     _server: Server,
 }
 
 impl Database {
-    fn start() -> Database {
+    pub(crate) fn start() -> Database {
         let server = Server::start(Settings::default()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         Database { url: server.url(&runtime.block_on(server.database())), _server: server }
     }
 
-    fn serve(&self) -> Member {
+    pub(crate) fn serve(&self) -> Member {
         Member::start(Home::new(), &["serve", "--store", &self.url, "--listen", "127.0.0.1:0"])
     }
 }
 
 /// A server or a worker, in a folder of its own.
-struct Member {
-    home: Home,
+pub(crate) struct Member {
+    pub(crate) home: Home,
     process: Child,
 }
 
 impl Member {
     /// Starts it, and waits until it listens.
-    fn start(home: Home, words: &[&str]) -> Member {
-        let process = home.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    pub(crate) fn start(home: Home, words: &[&str]) -> Member {
+        let process = spawn(&home, words);
         until("it listens", || home.state().join("lastword.sock").exists().then_some(()));
         Member { home, process }
+    }
+
+    pub(crate) fn kill(&mut self) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts it again after it was killed.
+    pub(crate) fn start_again(&mut self, words: &[&str]) {
+        self.process = spawn(&self.home, words);
     }
 
     /// Returns what `fleet` says of a worker.
@@ -48,13 +58,16 @@ impl Member {
 
 impl Drop for Member {
     fn drop(&mut self) {
-        self.process.kill().unwrap();
-        self.process.wait().unwrap();
+        self.kill();
     }
 }
 
+fn spawn(home: &Home, words: &[&str]) -> Child {
+    home.command(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
+}
+
 /// Runs a line that the program printed.
-fn run_line(home: &Home, line: &str) -> Output {
+pub(crate) fn run_line(home: &Home, line: &str) -> Output {
     let words: Vec<&str> = line.split_whitespace().collect();
     assert_eq!(words[0], "lastword", "{line}");
     home.run(&words[1..])

@@ -16,6 +16,7 @@ mod documents;
 #[path = "../executable.rs"]
 mod executable;
 mod fleet;
+mod fleet_output;
 mod follow;
 mod help;
 mod home;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use lastword_store::Said;
 use lastword_store::hints::Hint;
-use tokio::io::{AsyncRead, ReadHalf, WriteHalf};
+use tokio::io::{AsyncRead, AsyncWrite, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::{Instant, sleep, timeout};
@@ -136,8 +136,8 @@ pub(super) fn refusal_words(refusal: &Message) -> String {
 
 /// Writes calls and hands out answers until the connection is lost, and returns why it was.
 async fn exchange(
-    inbox: Inbox<ReadHalf<Tls>>,
-    writer: WriteHalf<Tls>,
+    inbox: Inbox<impl AsyncRead + Unpin>,
+    writer: impl AsyncWrite + Unpin,
     lanes: &mut Lanes<Outgoing>,
     timing: &Timing,
     present: u64,
@@ -206,5 +206,59 @@ async fn answers(
             }
             _ => return broken("a message that no server sends"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::OnceLock;
+    use std::time::Duration;
+
+    use lastword_store::hints::Bell;
+    use tokio::io::duplex;
+    use tokio::sync::{Semaphore, watch};
+
+    use super::*;
+    use crate::frame::MESSAGE_MAX;
+    use crate::outbox::outbox;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// It would answer another question, or none, and the server would end the connection.
+    #[tokio::test]
+    async fn what_an_earlier_connection_was_asked_is_not_answered_on_the_next() {
+        let (near, far) = duplex(1_000);
+        let (reader, writer) = tokio::io::split(near);
+        let shared = Shared {
+            bell: Bell::default(),
+            state: watch::Sender::new(State::Connected),
+            attempts: OnceLock::new(),
+            journal: Mutex::default(),
+        };
+        let (outbox, mut lanes) = outbox();
+        let places = Arc::new(Semaphore::new(4));
+        for connection in [1, 2] {
+            let place = || Arc::clone(&places).try_acquire_owned().unwrap();
+            let message = Message { kind: Kind::Told, stream: connection, body: Vec::new() };
+            outbox.put(Lane::Ordinary, Outgoing::Told { connection, message, _places: [place(), place()] });
+        }
+        let questions = Questions::new(&shared, &outbox, 2);
+        let inbox = Inbox::new(reader, MESSAGE_MAX, LONG);
+        let timing = Timing::default();
+        let exchanging = exchange(inbox, writer, &mut lanes, &timing, 2, questions);
+        let told = async {
+            let mut inbox = Inbox::new(far, MESSAGE_MAX, LONG);
+            loop {
+                let message = inbox.next().await.unwrap();
+                if message.kind == Kind::Told {
+                    return message.stream;
+                }
+            }
+        };
+        tokio::select! {
+            error = exchanging => panic!("{error}"),
+            stream = told => assert_eq!(stream, 2),
+        }
+        assert_eq!(places.available_permits(), 4, "what is dropped takes no place");
     }
 }

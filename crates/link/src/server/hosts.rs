@@ -204,7 +204,6 @@ impl Line {
 
     /// Tells every asker that the connection is over.
     fn end(&self) {
-        self.places.close();
         let mut asked = self.asked();
         asked.is_over = true;
         asked.open.clear();

@@ -134,6 +134,7 @@ impl Served {
     pub(super) async fn raw(&self) -> TlsStream<TcpStream> {
         let config = Trust::Fingerprints(vec![self.fingerprint]).config().unwrap();
         let stream = TcpStream::connect(self.address).await.unwrap();
+        stream.set_nodelay(true).unwrap();
         let name = ServerName::try_from("localhost").unwrap();
         TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap()
     }

@@ -10,6 +10,7 @@ use crate::attributes::Attributes;
 use crate::lease::LeaseFile;
 use crate::line_format::Line;
 use crate::spelling;
+use crate::user::Ids;
 
 /// The environment variable that marks every process of an attempt.
 pub const MARKER: &str = "LASTWORD_MARKER";
@@ -28,6 +29,8 @@ pub struct Launch {
     pub env: Vec<(OsString, OsString)>,
     /// Its umask, resource limits and nice value.
     pub attributes: Attributes,
+    /// The user it runs as; the keeper's own if `None`.
+    pub user: Option<Ids>,
     /// The folder it runs in.
     pub cwd: PathBuf,
     /// What its stdin is.
@@ -91,6 +94,7 @@ impl Launch {
             argv: argv.into_iter().map(Into::into).collect(),
             env: Vec::new(),
             attributes: Attributes::default(),
+            user: None,
             cwd: PathBuf::from("/"),
             input: Input::Null,
             terminal: None,
@@ -122,6 +126,7 @@ impl Launch {
             .with("at_most", spelling::level_name(self.at_most))
             .with("privileges", u8::from(self.new_privileges))
             .with("epoch", self.epoch)
+            .with_some("user", self.user.as_ref().map(Ids::encode))
             .to_string();
         for (name, keep) in [("stdout", self.stdout), ("stderr", self.stderr)] {
             let line = Line::new("keep").with("stream", name);
@@ -161,6 +166,8 @@ impl Launch {
             at_most: spelling::parse_level(first.text("at_most")?)?,
             new_privileges: first.get::<u8>("privileges")? == 1,
             epoch: first.get("epoch")?,
+            // Malformed, it must not run as the keeper's own user.
+            user: first.text("user").map(|text| Ids::decode(text).ok_or(())).transpose().ok()?,
             ..Launch::new(path("dir")?, Vec::<OsString>::new())
         };
         for line in lines {
@@ -214,6 +221,7 @@ mod tests {
             at_most: Level::Namespace,
             new_privileges: true,
             epoch: 7,
+            user: Ids::decode("1000,100,7"),
             ..Launch::new("/attempts/7", ["sh", "-c", "echo 'a b'"])
         };
         assert_eq!(Launch::decode(&launch.encode()), Some(launch.clone()));

@@ -38,6 +38,7 @@ mod sweep;
 mod sys;
 mod tool;
 mod tree;
+mod user;
 
 pub use attributes::{Attributes, ResourceLimit};
 pub use control::{
@@ -62,6 +63,7 @@ pub use peer::Peer;
 pub use recording::{Read, Recording, SentInput, bytes_written, last_written, sent_inputs};
 pub use tool::{Tool, ToolOutput, stdin_from};
 pub use tree::ancestors;
+pub use user::{Ids, User};
 
 /// The argument that makes the executable run as a keeper.
 pub const KEEPER_VERB: &str = "keeper";

@@ -6,6 +6,8 @@ use clap::Subcommand;
 use lastword_api::{Code, JobsFate};
 
 use super::{daemon, runtime};
+use lastword_proc::User;
+
 use crate::daemon::run as service;
 use crate::failure::{Failure, Outcome};
 use crate::fleet::enrolment::{Enrolment, path};
@@ -30,6 +32,9 @@ pub(crate) struct Args {
     /// Use this server only, which must be one of the enrolment; can be repeated
     #[arg(long, value_name = "HOST:PORT")]
     server: Vec<String>,
+    /// Run jobs as this user, who cannot read the token of the worker; the worker must be root
+    #[arg(long, value_name = "USER")]
+    job_user: Option<String>,
     /// How long jobs may run without a word from a server
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms, default_value = "15s", hide = true)]
     lease: u64,
@@ -61,8 +66,19 @@ pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
             .next("lastword fleet add NAME    # on the server's host; it prints what to run here")
     })?;
     let enrolment = chosen(enrolment, &args.server)?;
-    let worker = Worker { enrolment, slots: args.slots, lease_ms: args.lease };
+    let user = args.job_user.as_deref().map(job_user).transpose()?;
+    let worker = Worker { enrolment, slots: args.slots, user, lease_ms: args.lease };
     service::run(&worker, &paths, &args.set, false)
+}
+
+/// Returns the user that jobs run as.
+fn job_user(name: &str) -> Result<User, Failure> {
+    if !rustix::process::geteuid().is_root() {
+        let text = "--job-user: only a worker that runs as root can start jobs as another user";
+        return Err(Failure::usage(text));
+    }
+    User::find(name)
+        .ok_or_else(|| Failure::usage(format!("--job-user: there is no user {name} in /etc/passwd")))
 }
 
 /// Stops the worker of this folder.

@@ -1,6 +1,7 @@
 //! A fleet when things go wrong: servers and workers as processes of their own, on a real PostgreSQL. The hosts are state folders: each has
 //! an id of its own.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 
 use lastword_proof::pg::{Server, Settings};
@@ -61,14 +62,20 @@ impl Fleet {
 
     /// Starts a worker that is enrolled at these servers.
     fn worker(&mut self, name: &str, servers: &[usize]) -> usize {
+        self.worker_with(name, servers, &[])
+    }
+
+    fn worker_with(&mut self, name: &str, servers: &[usize], flags: &[&str]) -> usize {
         let home = Home::new();
+        // Other users may pass through it, as through a folder of a service.
+        std::fs::set_permissions(home.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
         let line = self.home(servers[0]).ok(&["fleet", "add", name, "--label", name]);
         home.ok(&line.split_whitespace().skip(1).collect::<Vec<_>>());
         for server in &servers[1..] {
             let [address, fingerprint] = self.address(*server);
             home.ok(&["worker", "enroll", "--server", &address, "--fingerprint", &fingerprint]);
         }
-        self.start(home, &["worker", "--slots=4", LEASE])
+        self.start(home, &[&["worker", "--slots=4", LEASE], flags].concat())
     }
 
     /// Returns the address of a server, and its fingerprint.
@@ -216,6 +223,32 @@ fn a_job_gets_the_variables_it_names_and_a_folder_of_its_own() {
     assert!(home.ok(&["show", &refused]).contains("NOT_SET_THERE"));
     let named = home.start_with(&["-C", "/"], "test $PWD = /");
     assert_eq!(home.run(&["wait", &named]).code, 0);
+}
+
+#[test]
+fn jobs_of_another_user_cannot_read_the_token_of_their_worker() {
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: only root can start a job as another user");
+    }
+    let mut fleet = Fleet::new();
+    let server = fleet.server();
+    let worker = fleet.worker_with("ann", &[server], &["--job-user=nobody"]);
+    let enrolment = fleet.home(worker).state().join("enrolment.json");
+    let home = fleet.home(server);
+    let job = home.start(&format!(
+        "id -un; echo $USER; touch mine && pwd; cat {0} && exit 9; kill -0 {1} && exit 8; sleep 100 & exit 0",
+        enrolment.display(),
+        fleet.members[worker].process.id()
+    ));
+    assert_eq!(home.run(&["wait", &job]).code, 0, "{}", home.ok(&["logs", &job]));
+    let seen = home.ok(&["logs", &job]);
+    let lines: Vec<&str> = seen.lines().collect();
+    assert_eq!(lines[..2], ["nobody", "nobody"], "{seen}");
+    assert!(lines[2].ends_with(&job), "{seen}");
+    let shown = home.show(&job);
+    assert_eq!(shown["attempts"][0]["receipt"]["certain"], true, "{shown}");
+    let unknown = fleet.home(worker).run(&["worker", "--job-user=no-such-user"]);
+    assert_eq!(unknown.code, 2, "{}", unknown.err);
 }
 
 #[test]

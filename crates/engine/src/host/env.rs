@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_core::{AttemptNo, JobId};
-use lastword_proc::{Attributes, limits};
+use lastword_proc::{Attributes, User, limits};
 
 use crate::Env;
 
@@ -89,6 +89,21 @@ pub(super) fn named(
         variables.push(found);
     }
     Ok(with_names(Env::new(variables), job, attempt))
+}
+
+/// Returns an environment with the names and folders of the user that a job runs as.
+pub(super) fn as_user(mut env: Env, user: Option<&User>) -> Env {
+    let Some(user) = user else { return env };
+    let own: [(&str, OsString); 4] = [
+        ("HOME", user.home.clone().into()),
+        ("USER", user.name.clone().into()),
+        ("LOGNAME", user.name.clone().into()),
+        ("SHELL", user.shell.clone()),
+    ];
+    // The folder of another user's temporary files is not the user's.
+    env.variables.retain(|(name, _)| name != "TMPDIR" && own.iter().all(|(own, _)| name != own));
+    env.variables.extend(own.into_iter().map(|(name, value)| (name.into(), value)));
+    env
 }
 
 /// Removes the file.

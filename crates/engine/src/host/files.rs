@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
+use std::path::Path;
 
 use lastword_core::JobId;
 
@@ -9,6 +10,14 @@ use super::env;
 use super::local::LocalHost;
 use super::traits::{BoxFuture, JobFiles};
 use crate::Env;
+
+/// Removes a folder with all that is in it, if it is there.
+fn remove_folder(folder: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
 
 impl JobFiles for LocalHost {
     fn keep_env(&self, job: JobId, env: Env) -> BoxFuture<io::Result<()>> {
@@ -50,9 +59,9 @@ impl JobFiles for LocalHost {
     fn remove(&self, job: JobId) -> BoxFuture<io::Result<()>> {
         let host = self.clone();
         Box::pin(async move {
-            host.blocking_io(move |host| match std::fs::remove_dir_all(host.folder(job)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-                _ => Ok(()),
+            host.blocking_io(move |host| {
+                remove_folder(&host.own_folder(job))?;
+                remove_folder(&host.folder(job))
             })
             .await
         })

@@ -58,7 +58,8 @@ impl LocalHost {
         let env = match &self.0.own_env {
             None => env::read(&self.folder(job.id), job.id, attempt)
                 .map_err(|error| format!("its environment cannot be read: {error}")),
-            Some(own) => env::named(own, &spec.variables, job.id, attempt),
+            Some(own) => env::named(own, &spec.variables, job.id, attempt)
+                .map(|env| env::as_user(env, self.0.user.as_ref().map(|(user, _)| user))),
         };
         let Env { variables, attributes } = match env {
             Ok(env) => env,
@@ -69,7 +70,7 @@ impl LocalHost {
             self.create_folder(job.id)?;
         }
         if spec.cwd.is_empty()
-            && let Err(error) = lastword_proc::Folder::create(&cwd)
+            && let Err(error) = self.make_own_folder(job.id)
         {
             return failed(format!("its folder cannot be made: {error}"));
         }
@@ -86,6 +87,7 @@ impl LocalHost {
         let launch = Launch {
             env: if spec.worktree.is_some() { scrub_git_env(variables, &cwd) } else { variables },
             attributes,
+            user: self.0.user.as_ref().map(|(user, _)| user.into()),
             cwd,
             input: if spec.io == Io::Null && !is_told { Input::Null } else { Input::Pipe },
             terminal: terminal(spec),

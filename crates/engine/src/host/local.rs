@@ -14,7 +14,7 @@ use lastword_core::ids::Incarnation;
 use lastword_core::spec::OnPartition;
 use lastword_core::{AttemptNo, Awake, BootTime, Job, JobId, Now, Timestamp};
 use lastword_git::Worktrees;
-use lastword_proc::{self as proc, Error, Finding, Keep, Launch, LeaseFile, Nursery, clock};
+use lastword_proc::{self as proc, Error, Finding, Keep, Launch, LeaseFile, Nursery, User, clock};
 use tokio::sync::Semaphore;
 
 use super::gits::Gits;
@@ -52,6 +52,8 @@ pub(super) struct Inner {
     pub(super) leases: Option<Leases>,
     /// The environment from which jobs get what they name; `None` if each has its own.
     pub(super) own_env: Option<Vec<(OsString, OsString)>>,
+    /// The user that jobs run as, and the folder of their folders; `None` for the user of this process.
+    pub(super) user: Option<(User, PathBuf)>,
     /// `None` if this host keeps no worktrees.
     pub(super) gits: Option<Gits>,
     calls: Arc<Semaphore>,
@@ -82,6 +84,7 @@ impl LocalHost {
             keepers: KeeperTable::default(),
             leases: None,
             own_env: None,
+            user: None,
             gits: None,
             calls,
         })))
@@ -114,6 +117,36 @@ impl LocalHost {
             inner.own_env = Some(own);
         }
         self
+    }
+
+    /// Runs jobs as another user, who cannot read what this process keeps. Jobs that name no folder get one in `work`, which other users may
+    /// pass through and not list. Call it before the host is shared.
+    pub fn with_user(mut self, user: User, work: PathBuf) -> io::Result<LocalHost> {
+        use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+        std::fs::DirBuilder::new().recursive(true).mode(0o711).create(&work)?;
+        std::fs::set_permissions(&work, std::fs::Permissions::from_mode(0o711))?;
+        if let Some(inner) = Arc::get_mut(&mut self.0) {
+            inner.user = Some((user, work));
+        }
+        Ok(self)
+    }
+
+    /// Returns the folder of a job that names none.
+    pub(super) fn own_folder(&self, job: JobId) -> PathBuf {
+        match &self.0.user {
+            Some((_, work)) => work.join(job.to_string()),
+            None => self.folder(job).join("work"),
+        }
+    }
+
+    /// Makes that folder, for the user that the job runs as.
+    pub(super) fn make_own_folder(&self, job: JobId) -> io::Result<()> {
+        let folder = self.own_folder(job);
+        proc::Folder::create(&folder)?;
+        match &self.0.user {
+            Some((user, _)) => std::os::unix::fs::chown(folder, Some(user.uid), user.groups.first().copied()),
+            None => Ok(()),
+        }
     }
 
     /// Keeps worktrees of jobs on this host. Call it before the host is shared.

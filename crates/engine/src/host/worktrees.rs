@@ -129,8 +129,9 @@ impl LocalHost {
             let below = Path::new(&spec.cwd).strip_prefix(&worktree.checkout).ok()?;
             Some(self.worktree(job)?.join(below))
         });
-        let own = || self.folder(job).join("work");
-        in_worktree.unwrap_or_else(|| if spec.cwd.is_empty() { own() } else { PathBuf::from(&spec.cwd) })
+        in_worktree.unwrap_or_else(|| {
+            if spec.cwd.is_empty() { self.own_folder(job) } else { PathBuf::from(&spec.cwd) }
+        })
     }
 
     /// Reports whether any part of a worktree is left. Costs one look at a folder: most jobs have none.

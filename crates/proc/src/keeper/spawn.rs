@@ -10,7 +10,7 @@ use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::PathBuf;
 
 use lastword_core::receipt::{LaunchError, LaunchStep, Level};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Gid, Mode, OFlags, Uid};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::pipe::{PipeFlags, pipe_with};
 use rustix::process::{Pid, Signal, getpid, getppid, set_parent_process_death_signal, setsid};
@@ -22,6 +22,7 @@ use crate::launch::{self, Launch, MARKER};
 use crate::level::namespace_watch::{self, NamespaceWatch};
 use crate::level::{cgroup, landlock, limit_fence, namespace};
 use crate::sys::{self, Fork};
+use crate::user::Ids;
 
 /// The search path if the environment has no `PATH`.
 const PATH_DEFAULT: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -297,6 +298,11 @@ impl Child<'_> {
         if !opened {
             sys::exit(125);
         }
+        if let Some(user) = &self.launch.user
+            && let Err(error) = self.become_user(user)
+        {
+            self.fail(Step::Privileges, &error.into());
+        }
         // After the gate: the folder may be on a hanging server, and the keeper waits for us until here.
         if let Err(error) = rustix::process::chdir(self.launch.cwd.as_path()) {
             self.fail(Step::Folder, &error.into());
@@ -334,6 +340,21 @@ impl Child<'_> {
         }
         let landlocked = self.containment.use_landlock && landlock::restrict().is_ok();
         Ok(landlocked)
+    }
+
+    /// Gives up the keeper's user for that of the job.
+    fn become_user(&self, user: &Ids) -> rustix::io::Result<()> {
+        let (uid, gid) = (Uid::from_raw(user.uid), Gid::from_raw(user.groups[0]));
+        let groups: Vec<Gid> = user.groups.iter().map(|group| Gid::from_raw(*group)).collect();
+        rustix::thread::set_thread_groups(&groups)?;
+        rustix::thread::set_thread_res_gid(gid, gid, gid)?;
+        rustix::thread::set_thread_res_uid(uid, uid, uid)?;
+        // The kernel forgets it with the user. The keeper may have died in between.
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        if getppid() != Some(self.parent) {
+            sys::exit(125);
+        }
+        Ok(())
     }
 
     /// Looks the program up as a shell does, and executes it.

@@ -4,7 +4,7 @@ use lastword_api::Problem;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi, ToSchema as _};
 
-use crate::{daemon, events, fleet, groups, health, jobs, output};
+use crate::{daemon, events, groups, health, jobs, output, workers};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -41,9 +41,9 @@ use crate::{daemon, events, fleet, groups, health, jobs, output};
         groups::list,
         groups::set,
         groups::remove,
-        fleet::list,
-        fleet::invite,
-        fleet::remove,
+        workers::list,
+        workers::invite,
+        workers::remove,
         daemon::show,
         daemon::stop,
         health::live,

@@ -31,6 +31,7 @@ mod output;
 mod principal;
 mod router;
 mod stream;
+mod workers;
 
 use std::future::Future;
 

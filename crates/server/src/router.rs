@@ -7,7 +7,7 @@ use lastword_store::Store;
 
 use crate::app::App;
 use crate::extract::refuse_query;
-use crate::{daemon, events, fleet, groups, health, jobs, output};
+use crate::{daemon, events, groups, health, jobs, output, workers};
 
 /// Returns the routes.
 pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
@@ -32,8 +32,8 @@ pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
         .route("/v1/events", get(events::of_all::<J>))
         .route("/v1/groups", plain(get(groups::list::<J>)))
         .route("/v1/groups/{name}", plain(put(groups::set::<J>).delete(groups::remove::<J>)))
-        .route("/v1/workers", plain(get(fleet::list::<J>).post(fleet::invite::<J>)))
-        .route("/v1/workers/{name}", plain(delete(fleet::remove::<J>)))
+        .route("/v1/workers", plain(get(workers::list::<J>).post(workers::invite::<J>)))
+        .route("/v1/workers/{name}", plain(delete(workers::remove::<J>)))
         .with_state(app.clone())
 }
 

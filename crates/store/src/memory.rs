@@ -3,6 +3,7 @@
 //! [`Ledger`] is plain data and takes no lock: a verb checks and returns which records to write, `apply` writes
 //! them. The simulation puts a disk between the two. [`Memory`] is the ledger as a [`Store`](crate::Store).
 
+mod book;
 mod catalog;
 mod enrolments;
 mod groups;
@@ -20,6 +21,7 @@ use lastword_core::spec::Conversation;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, AppendId, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
 
+use self::book::Book;
 use crate::admit::{Standing, Verdict, admit};
 use crate::claim::{
     Haul, Taken, check_owner, lease, leaves_news, may_be_given_in_pause, may_drive, room, slots, take,
@@ -54,7 +56,7 @@ pub struct Ledger {
     spent: BTreeMap<(Day, String), Spent>,
     /// Each with the moment it was stored.
     keys: BTreeMap<String, (KeyRecord, Timestamp)>,
-    enrolments: enrolments::Book,
+    enrolments: Book,
 }
 
 #[derive(Clone, Debug)]

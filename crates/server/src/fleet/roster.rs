@@ -1,5 +1,7 @@
 //! The workers that are enrolled in a store, with what was seen of them.
 
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -11,11 +13,29 @@ use lastword_store::{
     EnrolledWorker, Enrolments, INVITATION_MS, Instance, Invitation, Journal, Result, Token, Workload,
 };
 
-use super::beats::Beats;
-use super::{AnyRoster, Boxed, Door};
+use super::beats::{Beats, Sight};
 
 /// Between two looks at the beats of workers.
 const LOOK_PAUSE: Duration = Duration::from_secs(1);
+
+/// How workers find a server.
+#[derive(Clone, Debug)]
+pub struct Door {
+    /// Where they reach it, as `host:port`.
+    pub address: String,
+    /// The SHA-256 of its certificate.
+    pub fingerprint: String,
+}
+
+type Boxed<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
+
+/// A roster over any store.
+pub(super) trait AnyRoster: Send + Sync {
+    fn invite(&self, name: OwnerId, labels: WorkerLabels) -> Boxed<'_, Result<api::Invitation>>;
+    fn revoke(&self, name: OwnerId) -> Boxed<'_, Result<bool>>;
+    fn show(&self) -> Boxed<'_, Result<api::Fleet>>;
+    fn watch(&self) -> Boxed<'_, ()>;
+}
 
 /// The workers of a store.
 pub(super) struct Roster<S> {
@@ -87,7 +107,7 @@ fn shown(
     let sights: Vec<_> =
         sights.filter(|(_, worker)| worker.revoked_at.is_none() || held(&worker.name) > 0).collect();
     let is_matched = |labels: &WorkerLabels| {
-        let has = |(sight, worker): &(super::beats::Sight, EnrolledWorker)| {
+        let has = |(sight, worker): &(Sight, EnrolledWorker)| {
             sight.state == api::WorkerState::Connected && labels.are_among(&worker.labels)
         };
         sights.iter().any(has)

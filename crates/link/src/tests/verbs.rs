@@ -12,8 +12,8 @@ use super::setup::{NOW, append, claim_of, id, limit_changed, place, renewal, spe
 use crate::policy::check_request;
 use crate::wire::{
     AddGroup, Count, Dependents, EndLife, FeedEnd, Find, FindPrunable, Held, LoadLog, MarkSeen, ReadFeed,
-    ReadGroups, ReadInstance, ReadList, ReadLives, ReadRow, ReadRows, Remove, RemoveGroup, RenewLease,
-    Request, SetGroup, Settle, SpentOn, StoreAndTake, StoreAppend, StoreKey, TakeJobs, WaitsOver,
+    ReadGroups, ReadInstance, ReadList, ReadLives, ReadReady, ReadRow, ReadRows, Remove, RemoveGroup,
+    RenewLease, Request, SetGroup, Settle, SpentOn, StoreAndTake, StoreAppend, StoreKey, TakeJobs, WaitsOver,
 };
 
 /// What a worker may do with a verb before the journal is asked.
@@ -64,6 +64,7 @@ fn table(owner: &str) -> Vec<(May, Request)> {
         (Never, FeedEnd {}.into()),
         (Never, Dependents { other: job }.into()),
         (Never, WaitsOver { after: None, limit: 9 }.into()),
+        (Never, ReadReady { now: NOW }.into()),
         (Never, ReadRow { job }.into()),
         (Never, ReadRows { filter: Filter::default(), before: None, limit: 9 }.into()),
         (Never, ReadList { list: List::default() }.into()),
@@ -72,10 +73,10 @@ fn table(owner: &str) -> Vec<(May, Request)> {
         (Never, MarkSeen { job, now: NOW }.into()),
         (Never, FindPrunable { prune }.into()),
         (Never, Remove { job, now: NOW }.into()),
-        (Never, ReadGroups {}.into()),
+        (Ask, ReadGroups {}.into()),
         (Never, AddGroup { group: Group::new("q", None) }.into()),
         (Never, SetGroup { group: Group::new("q", None) }.into()),
-        (Never, SpentOn { day: Day::of(NOW) }.into()),
+        (Ask, SpentOn { day: Day::of(NOW) }.into()),
         (Never, RemoveGroup { name: "q".to_owned() }.into()),
         (Never, StoreKey { key }.into()),
     ];

@@ -29,14 +29,17 @@ impl Fleet {
         self.0.watch().await;
     }
 
+    /// Makes a one-time token for a name.
     pub(crate) async fn invite(&self, name: OwnerId, labels: WorkerLabels) -> Result<api::Invitation> {
         self.0.invite(name, labels).await
     }
 
+    /// Revokes the enrolment of a name. Reports whether there is one.
     pub(crate) async fn revoke(&self, name: OwnerId) -> Result<bool> {
         self.0.revoke(name).await
     }
 
+    /// Returns what this server sees of it.
     pub(crate) async fn show(&self) -> Result<api::Fleet> {
         self.0.show().await
     }

@@ -8,13 +8,14 @@ use std::time::Duration;
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{Append, Fence, Job};
+use lastword_core::{Append, Fence, Job, OwnerId};
 use lastword_proof::crash::proxy::Proxy;
 use lastword_proof::jobs;
 use lastword_proof::pg::{self, Server, Settings, Shared};
 use lastword_store::postgres::{Options, Postgres};
 use lastword_store::{
-    Behind, Catalog as _, Claim, Error, Group, Groups as _, Journal as _, Key, Keys as _, Renew, Source,
+    Behind, Catalog as _, Claim, Enrolling, Enrolments as _, Error, Group, Groups as _, Invitation,
+    Journal as _, Key, Keys as _, Renew, Said, Source, TokenHash,
 };
 use tokio_postgres::{Client, NoTls};
 
@@ -57,6 +58,22 @@ async fn register(journal: &Postgres, owner: &str) -> lastword_store::Result<Cla
     jobs::register(journal, owner, LEASE_MS).await
 }
 
+fn worker() -> OwnerId {
+    OwnerId("worker".into())
+}
+
+/// Gives out a one-time token.
+async fn invite(journal: &Postgres, token: &str) -> lastword_store::Result<()> {
+    let (token, labels) = (TokenHash::of(token), WorkerLabels::default());
+    journal.invite(Invitation { token, name: worker(), labels, now: jobs::NOW }).await
+}
+
+/// Uses it. That it is not known is an answer, too.
+async fn enrol(journal: &Postgres, one_time: &str) -> lastword_store::Result<()> {
+    let (one_time, token) = (TokenHash::of(one_time), TokenHash::of(&format!("{one_time}'s")));
+    journal.enrol(Enrolling { one_time, token, now: jobs::NOW }).await.map(drop)
+}
+
 /// A journal in which every write has something to do.
 struct Life {
     journal: Postgres,
@@ -93,6 +110,8 @@ impl Life {
         journal.append(repeated.clone()).await.expect("it is new");
         let group = Group::new("g", Some(1));
         journal.set_group(group).await.expect("it is set");
+        invite(&journal, "one").await.expect("it is invited");
+        enrol(&journal, "one").await.expect("it is enrolled");
         Life { journal, by, ended, held, free, repeated, fence: claimed.fence }
     }
 
@@ -133,6 +152,13 @@ impl Life {
             ("set a group", journal.set_group(group("g")).await),
             ("remove a group", journal.remove_group("g").await.map(drop)),
             ("keep a key", journal.key(key).await.map(drop)),
+            ("invite a worker", invite(journal, "two").await),
+            ("enrol a worker", enrol(journal, "two").await),
+            (
+                "describe a worker",
+                journal.describe(worker(), Said { slots: Some(4), ..Said::default() }).await,
+            ),
+            ("revoke a worker", journal.revoke(worker(), jobs::NOW).await.map(drop)),
         ]
     }
 

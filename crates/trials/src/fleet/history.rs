@@ -295,6 +295,8 @@ impl Scene {
             let rows = cast.databases[cast.first].sql(&format!("select * from {table}"));
             self.say(&format!("{table}:\n{}", rows.unwrap_or_else(|why| why)));
         }
+        let mut fleet = super::cast::product(&self.servers[0], &self.programs);
+        self.say(&host::said(fleet.args(["fleet"])).unwrap_or_else(|why| why));
         // The observer reads the last endings.
         clock::rest(LOOK * 2);
     }

@@ -87,6 +87,8 @@ const TRIALS: Lane = &[
     // The product.
     verb("chaos", "chaos --seconds 20 --seed 1"),
     verb("chaos, sabotaged", "chaos --bugs"),
+    // A fleet with faults.
+    verb("fleet", "fleet"),
 ];
 
 /// Steps that keep both cores busy: fuzzers and models. They have no deadlines, so this is the last lane of its stage, which yields to the

@@ -33,6 +33,8 @@ const STEPS: Lane = &[
     verb("chaos", "chaos --minutes 120"),
     // Too long for `ci`: the moment must come, which can take a minute. It ends when the bug is noticed.
     verb("chaos, waits unchecked", "chaos --seconds 60 --bug wait-unchecked"),
+    verb("fleet", "fleet --histories 300"),
+    verb("fleet, seeded bugs", "fleet --bugs"),
     verb("scale", "scale laptop"),
     // Not in `ci`.
     verb("mutants", "mutants"),

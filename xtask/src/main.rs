@@ -17,6 +17,7 @@ mod contract;
 mod docs;
 mod e2e;
 mod first_release;
+mod fleet;
 mod full;
 mod fuzz;
 mod mutants;
@@ -73,6 +74,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "kill-points", arguments: "[--all] [...]", about: "kill -9 of a keeper at its system calls, then recovery", run: |args| trials::run("kill-points", args) },
     Verb { name: "fault-points", arguments: "[--all] [...]", about: "a keeper's calls fail one by one", run: |args| trials::run("fault-points", args) },
     Verb { name: "chaos", arguments: "[--minutes N] [--seed S] [...]", about: "the whole product under load while everything happens to it", run: |args| trials::run("chaos", args) },
+    Verb { name: "fleet", arguments: "[--histories N] [--seed S] [--bugs] [...]", about: "servers, workers and databases on hosts of their own, while they are killed, frozen, cut off, replaced and cloned", run: fleet::run },
     Verb { name: "scale", arguments: "laptop [...]", about: "a thousand jobs at once, and a hundred thousand in the history", run: |args| trials::run_with_proof("scale", args) },
     Verb { name: "fuzz", arguments: "[--seconds N] [--bug NAME] [TARGET]", about: "every parser of what comes from outside, under libFuzzer", run: fuzz::run },
     Verb { name: "mutants", arguments: "[...]", about: "changes core line by line and expects a failing test", run: mutants::run },

@@ -8,6 +8,7 @@ mod bench;
 mod bombs;
 mod chaos;
 mod clock;
+mod fleet;
 // Shared with the proof. They need only the standard library, so a crate for two files is not worth it.
 #[path = "../../proof/src/power_loss/image.rs"]
 #[expect(unreachable_pub, reason = "written for a library")]
@@ -48,6 +49,7 @@ const VERBS: &[Verb] = &[
     ("chaos", chaos::run),
     ("bombs", bombs::run),
     ("fault-points", points::fault::run),
+    ("fleet", fleet::run),
     ("kill-points", points::kill::run),
     ("leases", leases::run),
     ("orphans", orphans::run),
@@ -69,6 +71,10 @@ const VERBS: &[Verb] = &[
     (agents::apart::INIT, agents::apart::init),
     (agents::session::VERB, agents::session::run),
     (api::PART, api::part),
+    (fleet::ask::VERB, fleet::ask::run),
+    (fleet::canary::VERB, fleet::canary::run),
+    (fleet::history::VERB, fleet::history::run),
+    (fleet::host::INIT, fleet::host::init),
     (orphans::PART, orphans::part),
     (orphans::server::VERB, orphans::server::run),
     (scope::VERB, scope::part),

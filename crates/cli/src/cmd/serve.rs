@@ -7,6 +7,7 @@ use crate::environment;
 use crate::failure::{Failure, Outcome};
 use crate::fleet::server::Server;
 use crate::paths::Paths;
+use crate::text::duration;
 
 /// Run a server of a fleet, with its journal in PostgreSQL
 #[derive(Debug, clap::Args)]
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// Where workers on other hosts reach it, if that is another address
     #[arg(long, value_name = "HOST:PORT")]
     advertise: Option<String>,
+    /// How long this server may hold a job without a word to the database
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms, default_value = "15s", hide = true)]
+    lease: u64,
     /// Setting for this server, such as limits.wall=2h; can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
@@ -34,6 +38,6 @@ pub(crate) fn run(args: Args) -> Outcome {
     let store = store.ok_or_else(|| {
         Failure::usage("which database? give --store postgres://USER@HOST/NAME, or set LASTWORD_STORE")
     })?;
-    let server = Server::new(store, args.listen, args.advertise);
+    let server = Server::new(store, args.listen, args.advertise, args.lease);
     service::run(&server, &Paths::find()?, &args.set, false)
 }

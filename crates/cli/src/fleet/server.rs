@@ -27,13 +27,10 @@ const LINK: &str = "link";
 /// Connections of workers, at most. A cell has 2,000 workers, and any of its servers may have to take all of them.
 const CONNECTIONS_MAX: usize = 4_096;
 
-/// How long the lease of a server lasts. It holds jobs for a moment only.
-const LEASE_MS: u64 = 15_000;
-
 /// How often a server sweeps. What hints bring at once, a sweep brings if they get lost.
 const SWEEP_MS: u64 = 10_000;
 
-/// How long the renewal of a worker waits for those of others.
+/// How long the renewal of a worker waits for those of others, at most.
 const GATHER: Duration = Duration::from_secs(1);
 
 /// A server.
@@ -44,6 +41,8 @@ pub(crate) struct Server {
     listen: SocketAddr,
     /// Where they are told to, if that is elsewhere.
     advertise: Option<String>,
+    /// How long its lease lasts. It holds jobs for a moment only.
+    lease_ms: u64,
     /// Those that are connected.
     bells: Bells,
     /// Their hosts, which have the output.
@@ -53,11 +52,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(store: String, listen: SocketAddr, advertise: Option<String>) -> Server {
+    pub(crate) fn new(store: String, listen: SocketAddr, advertise: Option<String>, lease_ms: u64) -> Server {
         Server {
             store,
             listen,
             advertise,
+            lease_ms,
             bells: Bells::default(),
             hosts: Hosts::default(),
             door: OnceLock::new(),
@@ -73,7 +73,7 @@ impl Service for Server {
         let unavailable = |error: &dyn std::fmt::Display| Failure::new(Code::Unavailable, error.to_string());
         let options = postgres::Options {
             remember: Some(place.paths.state.clone()),
-            gather: GATHER,
+            gather: GATHER.min(Duration::from_millis(self.lease_ms / 15)),
             ..postgres::Options::default()
         };
         let journal = Postgres::open(&self.store, options).await.map_err(|error| unavailable(&error))?;
@@ -119,7 +119,7 @@ impl Service for Server {
         let options = Options {
             duties: Duties::Clerk,
             workers: Some(Arc::new(Ringing(self.bells.clone()))),
-            lease_ms: LEASE_MS,
+            lease_ms: self.lease_ms,
             sweep_ms: SWEEP_MS,
             ..place.options(owner)
         };

@@ -93,10 +93,14 @@ impl<J: Store> Hearing<J> {
                 }
                 Some(Hint::Commit) if duties.is_clerk() => {
                     tokio::time::sleep(PAUSE).await;
-                    next = self.look().await.unwrap_or_else(|error| {
-                        desk.troubles.journal(None, "what other processes wrote cannot be read", &error);
-                        RETRY
-                    });
+                    next = match self.look().await {
+                        Ok(next) => next,
+                        Err(error) => {
+                            desk.troubles.journal(None, "what other processes wrote cannot be read", &error);
+                            self.begin_again(&error).await;
+                            RETRY
+                        }
+                    };
                 }
                 // Hints were lost.
                 Some(Hint::Commit) => {
@@ -111,6 +115,14 @@ impl<J: Store> Hearing<J> {
     async fn begin(&mut self) -> Result<(), Error> {
         self.place = self.worker.desk.journal.feed_end().await?;
         Ok(())
+    }
+
+    /// Begins again after a place was refused for good: it is of an earlier instance, and what is between is found by a sweep.
+    async fn begin_again(&mut self, error: &Error) {
+        if matches!(error, Error::Corrupt(_)) && self.begin().await.is_ok() {
+            self.worker.desk.agenda.ask_for_sweep();
+            self.worker.desk.agenda.wake();
+        }
     }
 
     /// Reads what is new in the feed and passes it on, and tells workers of jobs that can be claimed. Returns when to look again.

@@ -255,7 +255,10 @@ impl<J: Store> JobTask<J> {
             let answer = match desk.journal.append(append).await {
                 Ok(_) => Input::Stored,
                 Err(Error::Conflict { .. }) => Input::Conflict,
-                Err(Error::Fenced { .. }) => Input::Fenced,
+                Err(Error::Fenced { .. }) => {
+                    tracing::info!(job = %id, "a write was refused: the job is not of this life any more");
+                    Input::Fenced
+                }
                 Err(error) => {
                     let job = troubled_job(&error, id);
                     desk.troubles.journal(job, "the state of a job cannot be stored", &error);

@@ -178,6 +178,8 @@ impl<J: Store> Life<J> {
         let (what, next) = lapsed(self.worker.has_run_out(), self.worker.desk.journal.is_shared());
         self.worker.desk.troubles.add(None, what, next);
         self.worker.renew(None).await?;
+        // What it heard while it could not claim is forgotten, and its server does not tell it again before it asks.
+        self.sweep_at = Instant::now();
         self.take_over().await
     }
 

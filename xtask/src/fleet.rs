@@ -1,0 +1,47 @@
+//! `fleet`: histories of a fleet with faults, and with one rule broken at a time.
+
+use std::time::Instant;
+
+use crate::program::{Failure, Outcome};
+use crate::seeded;
+use crate::trials;
+
+/// A bug, and the fault that meets it: histories have no other then.
+#[rustfmt::skip] // One row, one bug.
+const BUGS: &[(&str, &str)] = &[
+    ("stop-ends-lease", "worker stopped with its trees, started again"),
+    ("no-pause-after-instance", "standby that is behind promoted"),
+    ("snapshot-not-noticed", "database put back to a snapshot"),
+    ("host-is-machine-id", "host cloned"),
+    ("guard-without-deadline", "worker and shim frozen past the lease"),
+    ("lease-from-reply", "worker frozen past its lease"),
+    ("late-launch", "worker frozen past its lease"),
+];
+
+/// Histories for one bug, at most.
+const HISTORIES: &str = "24";
+
+/// Runs `fleet [--bugs] [...]`. Programs are built as for tests: what they wait for is leases.
+pub(crate) fn run(arguments: &[&str]) -> Outcome {
+    match arguments {
+        ["--bugs"] => bugs(),
+        _ => trials::run("fleet", &[arguments, &["--dev"]].concat()),
+    }
+}
+
+/// Switches on one bug after the other, each of which must be noticed.
+fn bugs() -> Outcome {
+    let known = seeded::all()?;
+    let begin = Instant::now();
+    let (mut caught, mut missed) = (0, Vec::new());
+    for (bug, fault) in BUGS {
+        let is_there = known.iter().any(|known| known.name == *bug);
+        let words = ["--bug", bug, "--fault", fault, "--histories", HISTORIES];
+        match is_there && trials::run("fleet", &words).is_ok() {
+            true => caught += 1,
+            false => missed.push(*bug),
+        }
+    }
+    println!("\n{caught} of {} bugs caught, {:.0} s", BUGS.len(), begin.elapsed().as_secs_f64());
+    if missed.is_empty() { Ok(()) } else { Err(Failure::new(format!("not caught: {}", missed.join(", ")))) }
+}

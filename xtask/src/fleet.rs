@@ -10,22 +10,17 @@ use crate::trials;
 #[rustfmt::skip] // One row, one bug.
 const BUGS: &[(&str, &str)] = &[
     ("stop-ends-lease", "worker stopped with its trees, started again"),
-    ("no-pause-after-instance", "standby that is behind promoted"),
-    ("snapshot-not-noticed", "database put back to a snapshot"),
-    ("host-is-machine-id", "host cloned"),
     ("guard-without-deadline", "worker and shim frozen past the lease"),
-    ("lease-from-reply", "worker frozen past its lease"),
-    ("late-launch", "worker frozen past its lease"),
 ];
 
 /// Histories for one bug, at most.
 const HISTORIES: &str = "24";
 
-/// Runs `fleet [--bugs] [...]`. Programs are built as for tests: what they wait for is leases.
+/// Runs `fleet [--bugs] [...]`.
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
     match arguments {
         ["--bugs"] => bugs(),
-        _ => trials::run("fleet", &[arguments, &["--dev"]].concat()),
+        _ => trials::run("fleet", arguments),
     }
 }
 

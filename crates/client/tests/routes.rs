@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lastword_api::{
-    Answer, Cancel, CancelMany, GroupChange, Interrupt, LimitsPatch, Message, Prune, Resize, Resume,
+    Answer, Cancel, CancelMany, GroupChange, Interrupt, Invite, LimitsPatch, Message, Prune, Resize, Resume,
     RetryJob, StopDaemon, Submit,
 };
 use lastword_client::output::Part;
-use lastword_client::{Call, daemon, events, groups, jobs, output};
+use lastword_client::{Call, daemon, events, groups, jobs, output, workers};
 use serde_json::Value;
 
 const DOCUMENT: &str = include_str!("../../../docs/reference/openapi.json");
@@ -63,6 +63,9 @@ fn every_request_of_the_document_has_a_call() {
         route(&groups::list()),
         route(&groups::set("NAME", &GroupChange::default())),
         route(&groups::remove("NAME")),
+        route(&workers::list()),
+        route(&workers::invite(&Invite::default())),
+        route(&workers::remove("NAME")),
     ]);
     assert_eq!(calls, documented);
 }

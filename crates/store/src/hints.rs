@@ -36,7 +36,8 @@ impl Hints {
             told = self.told.recv() => match told {
                 Ok(hint) => Some(hint),
                 Err(RecvError::Lagged(_)) => Some(Hint::Commit),
-                Err(RecvError::Closed) => None,
+                // A commit just before that still counts.
+                Err(RecvError::Closed) => self.commits.changed().await.is_ok().then_some(Hint::Commit),
             },
             changed = self.commits.changed() => changed.is_ok().then_some(Hint::Commit),
         }

@@ -56,7 +56,7 @@ fn every_command_has_help() {
         ("group", &["ls", "set", "pause", "resume", "rm"][..]),
         ("daemon", &["start", "stop", "status", "restart", "run", "install", "uninstall"]),
         ("config", &["show", "get", "set", "path"]),
-        ("worker", &["enroll"]),
+        ("worker", &["enroll", "stop", "drain"]),
         ("fleet", &["ls", "add", "rm"]),
     ] {
         for word in below {

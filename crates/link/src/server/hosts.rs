@@ -62,12 +62,14 @@ pub(super) struct Entry<'a> {
 
 impl Drop for Entry<'_> {
     fn drop(&mut self) {
-        self.line.end();
         let mut table = self.hosts.table();
         // The worker may have connected again before the end of this connection was noticed.
         if matches!(table.get(&self.owner), Some(Host::Connected(line)) if Arc::ptr_eq(line, &self.line)) {
             table.insert(self.owner.clone(), Host::Away((self.clock)()));
         }
+        drop(table);
+        // Last: its askers then look here since when it is away.
+        self.line.end();
     }
 }
 

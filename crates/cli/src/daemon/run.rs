@@ -63,7 +63,15 @@ pub(crate) fn run<S: Service>(service: &S, paths: &Paths, flags: &[String], deta
             starter.refuse(Failure::new(Code::Unavailable, format!("cannot start: {error}")))
         })?;
     let Prepared { place, log, mut lock } = prepared;
-    let outcome = runtime.block_on(serve(service, &place, log, &lock, &starter));
+    let journal = match runtime.block_on(service.open(&place)) {
+        Ok(journal) => journal,
+        Err(failure) => {
+            // Before the starter hears of it: it may ask whether a daemon has the lock.
+            drop((place, lock));
+            return Err(starter.refuse(failure));
+        }
+    };
+    let outcome = runtime.block_on(serve((service, &journal), &place, log, &lock, &starter));
     // Without waiting for threads that wait for a keeper: the next daemon finds what they would have reported.
     runtime.shutdown_background();
     lock.mark_stopped();
@@ -71,7 +79,13 @@ pub(crate) fn run<S: Service>(service: &S, paths: &Paths, flags: &[String], deta
 }
 
 /// Serves until the daemon is told to stop, then shuts down.
-async fn serve<S: Service>(service: &S, place: &Place, log: Log, lock: &Lock, starter: &Starter) -> Outcome {
+async fn serve<S: Service>(
+    (service, journal): (&S, &S::Journal),
+    place: &Place,
+    log: Log,
+    lock: &Lock,
+    starter: &Starter,
+) -> Outcome {
     let Place { paths, host, .. } = place;
     let no_signals =
         |error: std::io::Error| Failure::new(Code::Unavailable, format!("cannot receive signals: {error}"));
@@ -80,7 +94,6 @@ async fn serve<S: Service>(service: &S, place: &Place, log: Log, lock: &Lock, st
     // The level of a job that asks for none. A namespace must be asked for, so it does not count.
     let usable = host.findings().into_iter().filter(|(level, test)| *level <= Level::Cgroup && test.is_ok());
     let level = usable.map(|(level, _)| level).max().unwrap_or(Level::Subreaper);
-    let journal = service.open(place).await.map_err(|failure| starter.refuse(failure))?;
     let about = About {
         user: user(),
         host: host_name(),
@@ -88,9 +101,9 @@ async fn serve<S: Service>(service: &S, place: &Place, log: Log, lock: &Lock, st
         level,
         agents: paths.agents(),
         prices: paths.prices(),
-        fleet: service.fleet(&journal),
+        fleet: service.fleet(journal),
     };
-    let start = || service.start(place, &journal);
+    let start = || service.start(place, journal);
     let engine = start();
     // For the first turn of the loop; a later turn binds a new socket after the old one was removed. We never bind the socket of a service
     // manager, so we do not watch it.

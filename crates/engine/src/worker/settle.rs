@@ -35,10 +35,6 @@ impl<J: Store> Worker<J> {
     pub(crate) fn follows(&self, id: JobId, holder: Option<&Fence>, tasks: u64) -> bool {
         let incarnation = self.life().map(|life| life.incarnation);
         let ours = holder.is_some_and(|fence| Some(fence.incarnation) == incarnation);
-        // A job of another host is followed there.
-        if !ours && holder.is_some() && self.desk.journal.is_shared() {
-            return true;
-        }
         ours && self.desk.agenda.tasks.has_since(id, tasks)
     }
 

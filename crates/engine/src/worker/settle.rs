@@ -7,6 +7,7 @@ use lastword_store::Store;
 use tokio::time::timeout;
 
 use super::Worker;
+use crate::Duties;
 
 /// How long a read waits for that. A guard ends a tree in milliseconds; a sweep or an unavailable journal takes longer, and then the answer
 /// says that it may be older than a death.
@@ -35,7 +36,9 @@ impl<J: Store> Worker<J> {
     pub(crate) fn follows(&self, id: JobId, holder: Option<&Fence>, tasks: u64) -> bool {
         let incarnation = self.life().map(|life| life.incarnation);
         let ours = holder.is_some_and(|fence| Some(fence.incarnation) == incarnation);
-        ours && self.desk.agenda.tasks.has_since(id, tasks)
+        // A server has no trees: each is followed by the worker that holds it.
+        let is_elsewhere = self.options.duties == Duties::Clerk && holder.is_some();
+        is_elsewhere || ours && self.desk.agenda.tasks.has_since(id, tasks)
     }
 
     async fn settle_one(&self, id: JobId) {

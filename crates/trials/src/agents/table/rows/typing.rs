@@ -76,7 +76,16 @@ pub(super) fn ahead(setup: &Setup) -> Result<(), String> {
         (0, None) => {}
         other => return Err(format!("what was typed before has answered it, or was sent: {other:?}")),
     }
-    terminal.type_in("y\n")?;
+    // What the agent wrote since has the question shown again, and each showing wants its own yes.
+    let mut answered = 0;
+    setup.until("it is answered", || {
+        let asked = terminal.shown().matches("[y] allow").count();
+        if asked > answered {
+            answered = asked;
+            terminal.type_in("y\n").ok()?;
+        }
+        job.all("answer_requested").ok().filter(|answers| !answers.is_empty())
+    })?;
     job.completes(1)?;
     match setup.made("made").as_deref() {
         Some("made\n") => Ok(()),

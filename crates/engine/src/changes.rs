@@ -34,6 +34,11 @@ impl Changes {
         }
     }
 
+    /// Wakes every caller that waits: what changed is not known.
+    pub(crate) fn announce_all(&self) {
+        lock(&self.waiters).values().for_each(|waiter| waiter.notify_waiters());
+    }
+
     /// Returns the feed of all changes.
     pub(crate) fn subscribe(&self) -> broadcast::Receiver<JobId> {
         self.feed.subscribe()

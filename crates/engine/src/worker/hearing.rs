@@ -117,9 +117,11 @@ impl<J: Store> Hearing<J> {
         Ok(())
     }
 
-    /// Begins again after a place was refused for good: it is of an earlier instance, and what is between is found by a sweep.
+    /// Begins again after a place was refused for good: it is of an earlier instance, and what is between is found by a sweep. Callers
+    /// that wait look for themselves.
     async fn begin_again(&mut self, error: &Error) {
         if matches!(error, Error::Corrupt(_)) && self.begin().await.is_ok() {
+            self.worker.desk.changes.announce_all();
             self.worker.desk.agenda.ask_for_sweep();
             self.worker.desk.agenda.wake();
         }

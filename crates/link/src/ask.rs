@@ -54,6 +54,8 @@ pub(crate) enum What {
         rows: u16,
         columns: u16,
     },
+    /// All files of the job, whatever the attempt.
+    RemoveFiles,
 }
 
 impl What {
@@ -102,6 +104,7 @@ pub(crate) enum Told {
     Failed(String),
     Alive(Option<(u32, Vec<i32>)>),
     Resized(bool),
+    Removed(bool),
 }
 
 impl Told {
@@ -142,7 +145,7 @@ impl Told {
             Told::Piece { offset, skipped, size } => (offset, skipped, size),
             Told::NoAttempt => return Err(NotRead::NoAttempt),
             Told::Failed(why) => return Err(NotRead::Failed(words(&why))),
-            Told::Alive(_) | Told::Resized(_) => return Err(nonsense()),
+            Told::Alive(_) | Told::Resized(_) | Told::Removed(_) => return Err(nonsense()),
         };
         // A part that begins at an offset begins there, or after as many bytes as were skipped.
         let fits = match asked.from {

@@ -8,7 +8,7 @@ use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{OwnerId, Timestamp};
 use lastword_store::{
     Claim, EnrolledWorker, Enrolling, Enrolments, Group, HeldJobs, INVITATION_MS, Invitation, NotEnrolled,
-    Said, Source, Store, TokenHash, Workload,
+    Removals, Said, Source, Store, TokenHash, Workload,
 };
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -182,4 +182,27 @@ pub async fn the_workload_is_counted<S: Enrolments + Store>(store: S) {
     assert_eq!(store.workload(at).await, Ok(Workload { held: held(1, 0), waiting }));
     assert_eq!(store.end_life(ann.incarnation, 0).await, Ok(true));
     assert_eq!(store.workload(at).await.map(|load| load.held), Ok(held(0, 1)));
+}
+
+/// A worker is told what to remove until it has. Strangers and revoked workers are not: their hosts do not come back.
+pub async fn what_is_to_be_removed_is_noted_until_it_is<S: Enrolments + Removals>(store: S) {
+    for name in ["ann", "bob"] {
+        invite(&store, name, &format!("{name}-once"), "").await;
+        enrol(&store, &format!("{name}-once"), name).await.expect("it is enrolled");
+    }
+    let both = || vec![owner("ann"), owner("bob")];
+    let [one, two] = [1, 2].map(jobs::id);
+    store.note_removal(one, [both(), vec![owner("eve")]].concat()).await.expect("it is noted");
+    store.note_removal(one, both()).await.expect("it is noted already");
+    store.note_removal(two, vec![owner("bob")]).await.expect("it is noted");
+    let all = vec![(owner("ann"), one), (owner("bob"), one), (owner("bob"), two)];
+    assert_eq!(store.removals([both(), vec![owner("eve")]].concat(), 9).await, Ok(all.clone()));
+    assert_eq!(store.removals(both(), 2).await, Ok(all[..2].to_vec()));
+    assert_eq!(store.removals(vec![owner("ann")], 9).await, Ok(all[..1].to_vec()));
+    store.removed(owner("bob"), one).await.expect("it is forgotten");
+    store.removed(owner("bob"), one).await.expect("it is forgotten already");
+    assert_eq!(store.removals(both(), 9).await, Ok(vec![all[0].clone(), all[2].clone()]));
+    store.revoke(owner("bob"), NOW).await.expect("it is revoked");
+    store.note_removal(one, both()).await.expect("it is noted");
+    assert_eq!(store.removals(both(), 9).await, Ok(all[..1].to_vec()));
 }

@@ -30,4 +30,5 @@ tests! {
     a_name_belongs_to_one_enrolment,
     a_revoked_worker_is_none,
     the_workload_is_counted,
+    what_is_to_be_removed_is_noted_until_it_is,
 }

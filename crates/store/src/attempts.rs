@@ -25,6 +25,11 @@ pub trait Attempts: Send + Sync + 'static {
     fn resize(&self, _: Ran, _rows: u16, _columns: u16) -> BoxFuture<bool> {
         Box::pin(std::future::ready(false))
     }
+
+    /// Removes all files of a job on the host of this owner, unless a tree of it is alive there; reports whether they are gone.
+    fn remove_files(&self, _: OwnerId, _: JobId) -> BoxFuture<bool> {
+        Box::pin(std::future::ready(false))
+    }
 }
 
 /// An attempt, and the owner that ran it.

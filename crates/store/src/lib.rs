@@ -11,6 +11,7 @@
 //! | `keys` | key of a request that may be repeated | [`Keys`] |
 //! | `groups` | group: its slots, whether it is paused | [`Groups`] |
 //! | `workers`, `invitations` | worker of a fleet, name that one may take | [`Enrolments`] |
+//! | `removals` | removed job whose files a worker still has | [`Removals`] |
 //! | `meta` | the database itself: its instance, whether that pauses | opening it; `settle` |
 //!
 //! Four traits, each for one kind of caller:
@@ -20,7 +21,7 @@
 //! - [`Groups`]: how many jobs of a group may run at once. A claim reads them in its own transaction.
 //! - [`Keys`]: requests that a client repeats because a reply was lost.
 //!
-//! [`Store`] is all four. [`Enrolments`] is for the servers of a fleet. Output is not in the journal: [`attempts`] says how
+//! [`Store`] is all four. [`Enrolments`] and [`Removals`] are for the servers of a fleet. Output is not in the journal: [`attempts`] says how
 //! it is read from the host that has it. Decisions about jobs are in `core`; a journal makes sure that a decision counts exactly once, for the version and
 //! the holder it was made for. The rules that every journal shares are `admit.rs` (appends) and `claim.rs` (claims); the conformance
 //! suite in `crates/proof` holds all journals to them.
@@ -41,6 +42,7 @@ mod keys;
 mod list;
 pub mod memory;
 pub mod postgres;
+mod removals;
 pub mod sqlite;
 mod waits;
 
@@ -56,6 +58,7 @@ pub use high_water::Behind;
 pub use journal::{Claim, Claimed, Cursor, Feed, Instance, Journal, Line, Ready, Renew, Renewed, Source};
 pub use keys::{KEY_MS, Key, KeyRecord, Keys};
 pub use list::{After, Filter, List, Listed};
+pub use removals::Removals;
 pub use waits::WaitOver;
 
 /// Everything that a supervisor with its own database stores: the four traits together.

@@ -8,6 +8,7 @@ mod catalog;
 mod enrolments;
 mod groups;
 mod keys;
+mod removals;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;

@@ -1,5 +1,6 @@
-//! A fleet: the server, which has the journal and talks to workers, and the worker, which runs jobs. `enrolment.rs`: how a worker is known.
+//! A fleet: the server, which has the journal and talks to workers, and the worker, which runs jobs. `enrolment.rs`: how a worker is known. `removals.rs`: files of removed jobs.
 
 pub(crate) mod enrolment;
+mod removals;
 pub(crate) mod server;
 pub(crate) mod worker;

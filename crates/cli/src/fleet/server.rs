@@ -14,6 +14,7 @@ use lastword_store::Line;
 use lastword_store::postgres::{self, Postgres};
 use tokio::net::TcpListener;
 
+use super::removals::Notes;
 use crate::daemon::JOBS;
 use crate::daemon::names::host_name;
 use crate::daemon::role::Role;
@@ -123,7 +124,8 @@ impl Service for Server {
             sweep_ms: SWEEP_MS,
             ..place.options(owner)
         };
-        let host = ServerHost::new(place.paths.in_state(JOBS), self.hosts.clone());
+        let removals = Notes::start(journal.clone(), self.hosts.clone());
+        let host = ServerHost::new(place.paths.in_state(JOBS), self.hosts.clone(), removals);
         Engine::start(journal.clone(), host, options)
     }
 }

@@ -42,7 +42,7 @@ impl Fleet {
         };
         let store = journal.clone();
         tokio::spawn(async move { serve(listener, &identity, store, gate, options).await });
-        let host = ServerHost::new(bench.cwd().join("server"), hosts);
+        let host = ServerHost::new(bench.cwd().join("server"), hosts, journal.clone());
         // It runs nothing.
         let options =
             Options { slots: Some(0), ..Options::new(OwnerId("server".into()), HostId("s".into())) };

@@ -226,6 +226,27 @@ fn a_job_gets_the_variables_it_names_and_a_folder_of_its_own() {
 }
 
 #[test]
+fn files_of_a_removed_job_are_removed_where_it_ran_also_by_a_worker_that_was_away() {
+    let mut fleet = Fleet::new();
+    let (one, other) = (fleet.server(), fleet.server());
+    let worker = fleet.worker("ann", &[one]);
+    let jobs = [(), ()].map(|()| fleet.home(one).start("echo secret"));
+    for job in &jobs {
+        assert_eq!(fleet.home(one).run(&["wait", job]).code, 0);
+    }
+    let folders = jobs.each_ref().map(|job| fleet.home(worker).state().join("jobs").join(job));
+    assert!(folders.iter().all(|folder| folder.exists()));
+    fleet.home(one).ok(&["rm", &jobs[0]]);
+    until("its worker removed it", || !folders[0].exists());
+    assert!(folders[1].exists());
+    fleet.members[worker].kill();
+    fleet.home(other).ok(&["rm", &jobs[1]]);
+    assert!(folders[1].exists(), "its host is away");
+    fleet.start_again(worker, &["worker", "--slots=4", LEASE]);
+    until("its worker removed it when it was back", || !folders[1].exists());
+}
+
+#[test]
 fn jobs_of_another_user_cannot_read_the_token_of_their_worker() {
     if !rustix::process::geteuid().is_root() {
         return println!("skipped: only root can start a job as another user");

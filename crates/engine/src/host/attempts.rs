@@ -3,12 +3,13 @@
 use std::io;
 use std::time::Duration;
 
-use lastword_core::{AttemptNo, JobId};
+use lastword_core::{AttemptNo, JobId, OwnerId};
 use lastword_proc::{self as proc, Error, Recording};
 use lastword_store::attempts::{Alive, Attempts, Begin, BoxFuture, NotRead, Part, Piece, Ran, Stream};
 use tokio::time::Instant;
 
 use super::local::LocalHost;
+use super::traits::JobFiles;
 
 /// How long a status question waits for a keeper, which answers within a millisecond unless it is stopped.
 const STATUS_MAX: Duration = Duration::from_millis(500);
@@ -52,6 +53,14 @@ impl Attempts for LocalHost {
         Box::pin(async move {
             let asked = host.blocking(move |host| host.keeper(ran.job, ran.attempt)?.resize(rows, columns));
             asked.await.is_ok_and(|done| done.is_ok())
+        })
+    }
+
+    fn remove_files(&self, _: OwnerId, job: JobId) -> BoxFuture<bool> {
+        let host = self.clone();
+        Box::pin(async move {
+            let is_kept = host.0.keepers.kept().iter().any(|(kept, _)| *kept == job);
+            !is_kept && JobFiles::remove(&host, job, Vec::new()).await.is_ok()
         })
     }
 }

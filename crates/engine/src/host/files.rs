@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::io;
 use std::path::Path;
 
-use lastword_core::JobId;
+use lastword_core::{JobId, OwnerId};
 
 use super::env;
 use super::local::LocalHost;
@@ -56,7 +56,7 @@ impl JobFiles for LocalHost {
         })
     }
 
-    fn remove(&self, job: JobId) -> BoxFuture<io::Result<()>> {
+    fn remove(&self, job: JobId, _: Vec<OwnerId>) -> BoxFuture<io::Result<()>> {
         let host = self.clone();
         Box::pin(async move {
             host.blocking_io(move |host| {

@@ -5,8 +5,9 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use lastword_core::{AttemptNo, BootTime, JobId, Now};
+use lastword_core::{AttemptNo, BootTime, JobId, Now, OwnerId};
 use lastword_proc::{self as proc, boot_id, clock};
+use lastword_store::Removals;
 use lastword_store::attempts::{Alive, Attempts, BoxFuture, NotRead, Part, Piece, Ran, Stream};
 
 use super::traits::{Clock, JobFiles, JobWorktrees, Keepers, Order};
@@ -26,12 +27,25 @@ struct Inner {
     envs: Mutex<HashSet<JobId>>,
     /// The workers.
     workers: Box<dyn Attempts>,
+    note_removal: Box<NoteRemoval>,
 }
 
+/// Notes that owners have to remove the files of a job.
+type NoteRemoval = dyn Fn(JobId, Vec<OwnerId>) -> BoxFuture<Result<(), lastword_store::Error>> + Send + Sync;
+
 impl ServerHost {
-    /// Keeps environments below `place`, and asks `workers` about attempts.
-    pub fn new(place: PathBuf, workers: impl Attempts) -> ServerHost {
-        ServerHost(Arc::new(Inner { place, envs: Mutex::default(), workers: Box::new(workers) }))
+    /// Keeps environments below `place`, asks `workers` about attempts, and notes in `removals` which of them have files of a removed job.
+    pub fn new(place: PathBuf, workers: impl Attempts, removals: impl Removals) -> ServerHost {
+        let note_removal = move |job, ran_by| -> BoxFuture<_> {
+            let removals = removals.clone();
+            Box::pin(async move { removals.note_removal(job, ran_by).await })
+        };
+        ServerHost(Arc::new(Inner {
+            place,
+            envs: Mutex::default(),
+            workers: Box::new(workers),
+            note_removal: Box::new(note_removal),
+        }))
     }
 
     async fn blocking<R: Send + 'static>(
@@ -135,13 +149,16 @@ impl JobFiles for ServerHost {
         Box::pin(async move { host.blocking(sweep).await })
     }
 
-    fn remove(&self, job: JobId) -> BoxFuture<io::Result<()>> {
+    fn remove(&self, job: JobId, ran_by: Vec<OwnerId>) -> BoxFuture<io::Result<()>> {
         let host = self.clone();
         let remove = move |inner: &Inner| match std::fs::remove_dir_all(inner.folder(job)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => Ok(()),
         };
-        Box::pin(async move { host.blocking(remove).await })
+        Box::pin(async move {
+            (host.0.note_removal)(job, ran_by).await.map_err(io::Error::other)?;
+            host.blocking(remove).await
+        })
     }
 }
 

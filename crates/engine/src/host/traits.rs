@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use lastword_core::effects::Effect;
 use lastword_core::ids::Incarnation;
-use lastword_core::{AttemptNo, BootTime, Epoch, Job, JobId, Now, Timestamp};
+use lastword_core::{AttemptNo, BootTime, Epoch, Job, JobId, Now, OwnerId, Timestamp};
 use lastword_store::Attempts;
 
 pub use lastword_store::attempts::BoxFuture;
@@ -111,8 +111,8 @@ pub trait JobFiles: Send + Sync + 'static {
     /// Removes the environments of all jobs that are not live: what a crash left behind. Returns how many there were.
     fn sweep_envs(&self, live: HashSet<JobId>) -> BoxFuture<io::Result<u32>>;
 
-    /// Removes everything this host keeps of a job.
-    fn remove(&self, job: JobId) -> BoxFuture<io::Result<()>>;
+    /// Removes everything this host keeps of a job, and sees to it that those that ran it do so too.
+    fn remove(&self, job: JobId, ran_by: Vec<OwnerId>) -> BoxFuture<io::Result<()>>;
 }
 
 /// The worktrees of jobs on this host. By default there are none.

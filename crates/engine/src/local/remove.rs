@@ -1,14 +1,15 @@
 //! `rm` and `prune`: ended jobs are removed with their logs, recordings and worktrees.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 
 use lastword_core::decide::Refusal;
 use lastword_core::outcome::Outcome;
 use lastword_core::view::row::Row;
-use lastword_core::{JobId, Timestamp};
+use lastword_core::{JobId, OwnerId, Timestamp};
 use lastword_store::{Removal, Store};
 
 use super::Engine;
+use crate::duties::Duties;
 use crate::worker::Worker;
 use crate::{Error, Prune, Pruned};
 
@@ -99,8 +100,9 @@ impl<J: Store> Worker<J> {
         self.forget_worktree(id);
         self.release_dependents(id, outcome).await?;
         // Recordings first: what a crash leaves between the two is visible, and can be removed again.
+        let ran_by = self.elsewhere(id).await?;
         self.host
-            .remove(id)
+            .remove(id, ran_by)
             .await
             .map_err(|source| Error::Disk { what: format!("cannot remove the files of {id}"), source })?;
         loop {
@@ -118,6 +120,16 @@ impl<J: Store> Worker<J> {
 }
 
 impl<J: Store> Worker<J> {
+    /// Returns the owners that have files of a job on hosts of their own.
+    async fn elsewhere(&self, id: JobId) -> Result<Vec<OwnerId>, Error> {
+        if self.options.duties != Duties::Clerk {
+            return Ok(Vec::new());
+        }
+        let job = self.desk.load(id).await?;
+        let owners: BTreeSet<OwnerId> = job.attempts.iter().map(|attempt| attempt.owner.clone()).collect();
+        Ok(owners.into_iter().collect())
+    }
+
     /// Tells the jobs that wait for an ended one, whose outcome cannot be looked up after its removal. Refuses if one of them cannot be told.
     async fn release_dependents(&self, id: JobId, outcome: Outcome) -> Result<(), Error> {
         let desk = &self.desk;

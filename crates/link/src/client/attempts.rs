@@ -48,14 +48,17 @@ impl Questions<'_> {
         while self.tasks.try_join_next().is_some() {}
         let place = Arc::clone(&self.places).try_acquire_owned();
         let place = place.map_err(|_| "more questions at once than are allowed")?;
-        let ask: Ask = serde_json::from_slice(&message.body).map_err(|_| "a question that does not read")?;
+        let ask = serde_json::from_slice::<Ask>(&message.body);
         let (attempts, outbox, writing) =
             (self.shared.attempts.get().cloned(), self.outbox.clone(), Arc::clone(&self.writing));
         let (connection, stream) = (self.connection, message.stream);
         self.tasks.spawn(async move {
-            let (told, bytes) = match attempts {
-                Some(attempts) => told(&*attempts, ask).await,
-                None => (Told::Failed("the worker is starting".to_owned()), Vec::new()),
+            let failed = |why: &str| (Told::Failed(why.to_owned()), Vec::new());
+            let (told, bytes) = match (ask, attempts) {
+                (Ok(ask), Some(attempts)) => told(&*attempts, ask).await,
+                (Ok(_), None) => failed("the worker is starting"),
+                // The server may be of a later version.
+                (Err(_), _) => failed("the worker does not know this question"),
             };
             let Ok(turn) = writing.acquire_owned().await else { return };
             let message = Message { kind: Kind::Told, stream, body: told.encode(&bytes) };
@@ -80,5 +83,6 @@ async fn told(attempts: &dyn Attempts, ask: Ask) -> (Told, Vec<u8>) {
         What::Resize { rows, columns } => {
             (Told::Resized(attempts.resize(ran, rows, columns).await), Vec::new())
         }
+        What::RemoveFiles => (Told::Removed(attempts.remove_files(ran.owner, ran.job).await), Vec::new()),
     }
 }

@@ -8,10 +8,10 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lastword_core::{OwnerId, Timestamp};
+use lastword_core::{AttemptNo, JobId, OwnerId, Timestamp};
 use lastword_store::Attempts;
 use lastword_store::attempts::{Alive, Begin, BoxFuture, NotRead, Part, Piece, Ran, Stream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::ask::{ASKED_MAX, Ask, Told, What};
@@ -26,7 +26,14 @@ const PAUSE: Duration = Duration::from_millis(20);
 
 /// The hosts of the workers of one server. Clones share it.
 #[derive(Clone, Debug, Default)]
-pub struct Hosts(Arc<Mutex<HashMap<OwnerId, Host>>>);
+pub struct Hosts(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    table: Mutex<HashMap<OwnerId, Host>>,
+    /// A worker has connected.
+    entered: Notify,
+}
 
 #[derive(Debug)]
 enum Host {
@@ -85,7 +92,20 @@ impl Hosts {
         let places = Arc::new(Semaphore::new(ASKED_MAX));
         let line = Arc::new(Line { outbox, places, answer_max, asked: Mutex::default() });
         self.table().insert(owner.clone(), Host::Connected(Arc::clone(&line)));
+        self.0.entered.notify_one();
         Entry { hosts: self, owner: owner.clone(), clock, line }
+    }
+
+    /// Returns the workers that are connected.
+    pub fn connected(&self) -> Vec<OwnerId> {
+        let table = self.table();
+        let is_connected = |host: &Host| matches!(host, Host::Connected(_));
+        table.iter().filter(|(_, host)| is_connected(host)).map(|(owner, _)| owner.clone()).collect()
+    }
+
+    /// Waits until another worker has connected. One that came before the call counts, once.
+    pub async fn one_more(&self) {
+        self.0.entered.notified().await;
     }
 
     /// Returns the connection of a worker, or since when it has none.
@@ -99,7 +119,7 @@ impl Hosts {
 
     fn table(&self) -> MutexGuard<'_, HashMap<OwnerId, Host>> {
         // Ignores poison: nothing here can panic half-way.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Asks a worker. One whose connection ends meanwhile is away.
@@ -170,6 +190,14 @@ impl Attempts for Hosts {
         Box::pin(async move {
             let asked = timeout(STATUS_MAX, hosts.ask(&ran, What::Resize { rows, columns })).await;
             matches!(asked, Ok(Ok((Told::Resized(true), _))))
+        })
+    }
+
+    fn remove_files(&self, owner: OwnerId, job: JobId) -> BoxFuture<bool> {
+        let hosts = self.clone();
+        Box::pin(async move {
+            let ran = Ran { job, attempt: AttemptNo(0), owner };
+            matches!(hosts.ask(&ran, What::RemoveFiles).await, Ok((Told::Removed(true), _)))
         })
     }
 }

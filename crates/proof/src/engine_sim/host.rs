@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use lastword_core::effects::Effect;
 use lastword_core::report::{Found, Report};
-use lastword_core::{AttemptNo, BootTime, InputNo, JobId, Now};
+use lastword_core::{AttemptNo, BootTime, InputNo, JobId, Now, OwnerId};
 use lastword_engine::Env;
 use lastword_engine::host::{BoxFuture, Clock, JobFiles, JobWorktrees, Keepers, Order, Reports};
 use lastword_store::Attempts;
@@ -434,7 +434,7 @@ impl JobFiles for Simulated {
         })
     }
 
-    fn remove(&self, job: JobId) -> BoxFuture<io::Result<()>> {
+    fn remove(&self, job: JobId, _: Vec<OwnerId>) -> BoxFuture<io::Result<()>> {
         let process = self.0.clone();
         Box::pin(async move {
             process.act(|world| world.disk(Some(job))).await?;

@@ -1,8 +1,8 @@
 //! The book of enrolments and invitations, as plain data.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use lastword_core::{OwnerId, Timestamp};
+use lastword_core::{JobId, OwnerId, Timestamp};
 
 use crate::enrolments::REMEMBERED_MS;
 use crate::{EnrolledWorker, Enrolling, INVITATION_MS, Invitation, NotEnrolled, Said};
@@ -12,6 +12,7 @@ use crate::{EnrolledWorker, Enrolling, INVITATION_MS, Invitation, NotEnrolled, S
 pub(super) struct Book {
     pub(super) workers: BTreeMap<OwnerId, EnrolledWorker>,
     invitations: BTreeMap<OwnerId, Invited>,
+    pub(super) removals: BTreeSet<(OwnerId, JobId)>,
 }
 
 #[derive(Clone, Debug)]
@@ -57,6 +58,7 @@ impl Book {
 
     pub(super) fn revoke(&mut self, name: &OwnerId, now: Timestamp) -> bool {
         let is_invited = self.invitations.remove(name).is_some();
+        self.removals.retain(|(worker, _)| worker != name);
         let worker = self.workers.get_mut(name);
         let is_known = is_invited || worker.is_some();
         if let Some(worker) = worker {

@@ -98,6 +98,8 @@ const REVOKE: &str = with_here!(
     "$4",
     ", invited as (
         delete from invitations where name = $1 and exists (select from here) returning 1
+    ), forgotten as (
+        delete from removals where worker = $1 and exists (select from here)
     ), revoked as (
         update workers set revoked_at = coalesce(revoked_at, ",
     now!("$2"),

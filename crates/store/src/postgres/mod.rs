@@ -46,6 +46,7 @@ mod options;
 mod pause;
 mod pool;
 mod ready;
+mod removals;
 mod renewals;
 mod schema;
 mod slots;

@@ -6,8 +6,8 @@
 use std::io;
 use std::time::Duration;
 
-use lastword_core::{AttemptNo, JobId};
-use lastword_store::attempts::{Alive, Begin, NotRead, Part, Piece, Stream};
+use lastword_core::{AttemptNo, JobId, OwnerId, Timestamp};
+use lastword_store::attempts::{Alive, Begin, NotRead, Part, Piece, Ran, Stream};
 use serde::{Deserialize, Serialize};
 
 use crate::frame::broken;
@@ -76,8 +76,9 @@ impl What {
 }
 
 impl Ask {
-    pub(crate) fn attempt(&self) -> AttemptNo {
-        AttemptNo(self.attempt)
+    /// Returns the attempt that it is about, and the worker that ran it.
+    pub(crate) fn of(&self, owner: OwnerId) -> Ran {
+        Ran { job: self.job, attempt: AttemptNo(self.attempt), owner }
     }
 }
 
@@ -105,6 +106,8 @@ pub(crate) enum Told {
     Alive(Option<(u32, Vec<i32>)>),
     Resized(bool),
     Removed(bool),
+    /// The worker cannot be asked, since then if that is known. A server says so, of a worker of its own.
+    Away(Option<Timestamp>),
 }
 
 impl Told {
@@ -145,7 +148,7 @@ impl Told {
             Told::Piece { offset, skipped, size } => (offset, skipped, size),
             Told::NoAttempt => return Err(NotRead::NoAttempt),
             Told::Failed(why) => return Err(NotRead::Failed(words(&why))),
-            Told::Alive(_) | Told::Resized(_) | Told::Removed(_) => return Err(nonsense()),
+            Told::Alive(_) | Told::Resized(_) | Told::Removed(_) | Told::Away(_) => return Err(nonsense()),
         };
         // A part that begins at an offset begins there, or after as many bytes as were skipped.
         let fits = match asked.from {

@@ -8,6 +8,7 @@ mod attempts;
 mod connection;
 mod enrol;
 mod journal;
+mod peer;
 mod shared;
 
 use std::io;
@@ -28,6 +29,7 @@ use crate::wire::{Request, Verb};
 use crate::{UNDER_WAY_MAX, URGENT_UNDER_WAY_MAX};
 
 pub use enrol::{Unwelcome, enrol, prove};
+pub use peer::Peer;
 pub use shared::Remote;
 use shared::{Call, Outgoing, Shared, State};
 
@@ -99,26 +101,30 @@ impl Link {
 
     /// Calls a verb.
     async fn call<V: Verb>(&self, verb: V) -> Result<V::Answer> {
-        let request: Request = verb.into();
+        let answer = self.send(&verb.into()).await?;
+        match serde_json::from_slice::<In<Result<V::Answer>>>(&answer) {
+            Ok(In(answer)) => answer,
+            Err(error) => Err(Error::Corrupt(format!("the server's answer does not read: {error}"))),
+        }
+    }
+
+    /// Sends a request, and returns the answer as it came.
+    async fn send(&self, request: &Request) -> Result<Vec<u8>> {
         let lane = if request.is_urgent() { Lane::Urgent } else { Lane::Ordinary };
-        let body = serde_json::to_vec(&request)
+        let body = serde_json::to_vec(request)
             .map_err(|error| Error::Refused(format!("the request cannot be written: {error}")))?;
         if body.len() > MESSAGE_MAX {
             let words = format!("the request has {} bytes, and {MESSAGE_MAX} fit into a message", body.len());
             return Err(Error::Refused(words));
         }
         let answer_max = self.0.answer_max;
-        let answer = timeout(answer_max, self.exchange(lane, body)).await.unwrap_or_else(|_| {
+        timeout(answer_max, self.exchange(lane, body)).await.unwrap_or_else(|_| {
             let why = match &*self.0.shared.state.borrow() {
                 State::Down(why) => format!(": {why}"),
                 State::New | State::Connected => String::new(),
             };
             Err(Error::Unavailable(format!("no answer within {} s{why}", answer_max.as_secs())))
-        })?;
-        match serde_json::from_slice::<In<Result<V::Answer>>>(&answer) {
-            Ok(In(answer)) => answer,
-            Err(error) => Err(Error::Corrupt(format!("the server's answer does not read: {error}"))),
-        }
+        })
     }
 
     /// Sends a request, and waits for its answer.

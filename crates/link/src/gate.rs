@@ -58,6 +58,8 @@ impl<F: Fn(&str) -> Option<Principal> + Send + Sync + 'static> Gate for F {
 pub struct EnrolledOnly<S> {
     store: S,
     clock: fn() -> Timestamp,
+    /// The server that it is for, and the token that other servers have for it.
+    server: Option<(OwnerId, TokenHash)>,
     known: Mutex<Known>,
 }
 
@@ -70,13 +72,21 @@ struct Known {
 impl<S: Enrolments> EnrolledOnly<S> {
     /// Returns the gate of a store. `clock` is the wall clock.
     pub fn new(store: S, clock: fn() -> Timestamp) -> EnrolledOnly<S> {
-        EnrolledOnly { store, clock, known: Mutex::default() }
+        EnrolledOnly { store, clock, server: None, known: Mutex::default() }
+    }
+
+    /// Lets in other servers with this token too, and notes that workers are connected to this server.
+    pub fn of(self, server: OwnerId, token: TokenHash) -> EnrolledOnly<S> {
+        EnrolledOnly { server: Some((server, token)), ..self }
     }
 }
 
 impl<S: Enrolments> Gate for EnrolledOnly<S> {
     async fn principal(&self, token: &str) -> Result<Option<Principal>> {
         let token = TokenHash::of(token);
+        if self.server.as_ref().is_some_and(|(_, own)| *own == token) {
+            return Ok(Some(Principal::Server));
+        }
         // One reads, the others wait for it.
         let mut known = self.known.lock().await;
         if known.read.is_none_or(|read| read.elapsed() >= KNOWN_FOR) {
@@ -108,7 +118,8 @@ impl<S: Enrolments> Gate for EnrolledOnly<S> {
     }
 
     async fn describe(&self, worker: &OwnerId, said: Said) -> Result<()> {
-        self.store.describe(worker.clone(), said).await
+        let server = self.server.as_ref().map(|(server, _)| server.clone());
+        self.store.describe(worker.clone(), said, server).await
     }
 }
 

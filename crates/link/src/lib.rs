@@ -6,7 +6,7 @@
 //! - `wire.rs`: verbs, answers and the forms of what they carry; `carried.rs`: how forms are composed.
 //! - `frame.rs`, `outbox.rs`: messages in pieces, urgent ones in between.
 //! - `tls.rs`: the server's certificate, and how it is known again.
-//! - `ask.rs`: what a server asks a worker about attempts.
+//! - `ask.rs`: what a server asks a worker about attempts; `asking.rs`: how it comes to an answer, whatever way the question takes.
 //! - `gate.rs`: which principal a token proves; `policy.rs`: what it may do. `bells.rs`: what a worker should look at.
 //! - `client.rs`, `server.rs`: the two sides.
 //!
@@ -14,6 +14,7 @@
 //! have journals behind a link as backends.
 
 mod ask;
+mod asking;
 mod bells;
 mod carried;
 mod client;
@@ -29,7 +30,7 @@ mod tls;
 mod wire;
 
 pub use bells::Bells;
-pub use client::{Link, NoServer, Remote, Unwelcome, enrol, prove};
+pub use client::{Link, NoServer, Peer, Remote, Unwelcome, enrol, prove};
 pub use gate::{EnrolledOnly, Gate, Principal};
 pub use server::{Hosts, Options, serve};
 pub use timing::Timing;

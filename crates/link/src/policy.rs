@@ -47,7 +47,8 @@ pub(crate) fn check_request(owner: &OwnerId, request: &Request) -> Result<()> {
         | Request::AddGroup(_)
         | Request::SetGroup(_)
         | Request::RemoveGroup(_)
-        | Request::StoreKey(_) => Err(Error::Refused(format!(
+        | Request::StoreKey(_)
+        | Request::AskWorker(_) => Err(Error::Refused(format!(
             "{owner} is a worker: it may claim jobs and drive them, nothing else"
         ))),
     }

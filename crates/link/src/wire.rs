@@ -27,6 +27,7 @@ use lastword_store::{
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::ask::Ask;
 use crate::carried::{self, Carried, as_defined, as_they_are};
 
 /// The protocol and its version, as TLS negotiates them.
@@ -151,6 +152,7 @@ verbs! {
     SpentOn { day: Day } -> Vec<(String, Spent)>;
     RemoveGroup { name: String } -> bool;
     StoreKey { key: Key } -> KeyRecord;
+    AskWorker { owner: OwnerId, ask: Ask } -> ();
 }
 
 /// A part of a log: as much as fits.
@@ -177,7 +179,7 @@ pub(crate) struct Taken {
     pub(crate) fence: Fence,
 }
 
-as_they_are!(JobId, Seq, Timestamp, Incarnation, Counts, Log, Taken);
+as_they_are!(JobId, Seq, Timestamp, Incarnation, OwnerId, Counts, Log, Taken, Ask);
 
 /// An event, with its fact as it is stored.
 #[derive(Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{OwnerId, Timestamp};
 use lastword_store::{
     Claim, EnrolledWorker, Enrolling, Enrolments, Group, HeldJobs, INVITATION_MS, Invitation, NotEnrolled,
-    Removals, Said, Source, Store, TokenHash, Workload,
+    Removals, Said, ServerDoor, Source, Store, TokenHash, Workload,
 };
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
@@ -127,7 +127,7 @@ pub async fn a_name_belongs_to_one_enrolment<S: Enrolments>(store: S) {
     invite(&store, "ann", "one", "gpu").await;
     enrol(&store, "one", "first").await.expect("it is enrolled");
     let said = Said { version: Some("1.0".to_owned()), slots: Some(4), host: Some("here".to_owned()) };
-    store.describe(owner("ann"), said.clone()).await.expect("it is stored");
+    store.describe(owner("ann"), said.clone(), None).await.expect("it is stored");
     invite(&store, "ann", "two", "arm").await;
     let before = store.worker_of(TokenHash::of("first")).await.expect("it answers").expect("it stands");
     assert_eq!((before.labels, before.said), (labels("gpu"), said));
@@ -205,4 +205,25 @@ pub async fn what_is_to_be_removed_is_noted_until_it_is<S: Enrolments + Removals
     store.revoke(owner("bob"), NOW).await.expect("it is revoked");
     store.note_removal(one, both()).await.expect("it is noted");
     assert_eq!(store.removals(both(), 9).await, Ok(all[..1].to_vec()));
+}
+
+/// Servers find each other, and the server to which a worker connected last.
+pub async fn a_worker_is_found_at_its_server<S: Enrolments>(store: S) {
+    let door = |name: &str, address: &str| ServerDoor {
+        name: owner(name),
+        address: address.to_owned(),
+        fingerprint: "ab".repeat(32),
+        token: format!("token of {name}"),
+    };
+    invite(&store, "ann", "one", "").await;
+    enrol(&store, "one", "first").await.expect("it is enrolled");
+    store.describe(owner("ann"), Said::default(), Some(owner("s1"))).await.expect("it is stored");
+    assert_eq!(store.server_of(owner("ann")).await, Ok(None), "it was not announced");
+    for door in [door("s1", "a:1"), door("s2", "b:1"), door("s1", "a:2")] {
+        store.announce(door).await.expect("it is stored");
+    }
+    assert_eq!(store.server_of(owner("ann")).await, Ok(Some(door("s1", "a:2"))));
+    store.describe(owner("ann"), Said::default(), Some(owner("s2"))).await.expect("it is stored");
+    assert_eq!(store.server_of(owner("ann")).await, Ok(Some(door("s2", "b:1"))));
+    assert_eq!(store.server_of(owner("bob")).await, Ok(None));
 }

@@ -31,4 +31,5 @@ tests! {
     a_revoked_worker_is_none,
     the_workload_is_counted,
     what_is_to_be_removed_is_noted_until_it_is,
+    a_worker_is_found_at_its_server,
 }

@@ -156,7 +156,7 @@ impl Life {
             ("enrol a worker", enrol(journal, "two").await),
             (
                 "describe a worker",
-                journal.describe(worker(), Said { slots: Some(4), ..Said::default() }).await,
+                journal.describe(worker(), Said { slots: Some(4), ..Said::default() }, None).await,
             ),
             ("revoke a worker", journal.revoke(worker(), jobs::NOW).await.map(drop)),
         ]

@@ -35,8 +35,19 @@ pub trait Enrolments: Clone + Send + Sync + 'static {
     /// Returns every enrolment, by name, also those that were revoked.
     fn workers(&self) -> impl Future<Output = Result<Vec<EnrolledWorker>>> + Send;
 
-    /// Stores what a worker says of itself.
-    fn describe(&self, name: OwnerId, said: Said) -> impl Future<Output = Result<()>> + Send;
+    /// Stores what a worker says of itself, and to which server it does.
+    fn describe(
+        &self,
+        name: OwnerId,
+        said: Said,
+        server: Option<OwnerId>,
+    ) -> impl Future<Output = Result<()>> + Send;
+
+    /// Stores how other servers reach one.
+    fn announce(&self, server: ServerDoor) -> impl Future<Output = Result<()>> + Send;
+
+    /// Returns the server to which a worker last connected, if that was announced.
+    fn server_of(&self, worker: OwnerId) -> impl Future<Output = Result<Option<ServerDoor>>> + Send;
 
     /// Revokes the enrolment and the invitation of a name. Reports whether there is such a name; a second call changes nothing.
     fn revoke(&self, name: OwnerId, now: Timestamp) -> impl Future<Output = Result<bool>> + Send;
@@ -149,6 +160,29 @@ pub struct Said {
     pub slots: Option<u32>,
     /// The name of its host.
     pub host: Option<String>,
+}
+
+/// How the other servers of a fleet reach one. They share its database, so its token needs no other place.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ServerDoor {
+    /// Its name.
+    pub name: OwnerId,
+    /// Where it listens, as `host:port`.
+    pub address: String,
+    /// The SHA-256 of its certificate, as text.
+    pub fingerprint: String,
+    /// Proves another server to it.
+    pub token: String,
+}
+
+/// Without the token.
+impl fmt::Debug for ServerDoor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ServerDoor")
+            .field("name", &self.name)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
 }
 
 /// How much work the fleet has.

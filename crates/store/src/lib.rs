@@ -11,6 +11,7 @@
 //! | `keys` | key of a request that may be repeated | [`Keys`] |
 //! | `groups` | group: its slots, whether it is paused | [`Groups`] |
 //! | `workers`, `invitations` | worker of a fleet, name that one may take | [`Enrolments`] |
+//! | `servers` | server of a fleet: how others reach it | [`Enrolments`] |
 //! | `removals` | removed job whose files a worker still has | [`Removals`] |
 //! | `meta` | the database itself: its instance, whether that pauses | opening it; `settle` |
 //!
@@ -49,8 +50,8 @@ mod waits;
 pub use attempts::Attempts;
 pub use catalog::{Catalog, Counts, FOUND_MAX, Prunable, Prune, Removal};
 pub use enrolments::{
-    EnrolledWorker, Enrolling, Enrolments, HeldJobs, INVITATION_MS, Invitation, NotEnrolled, Said, Token,
-    TokenHash, Workload,
+    EnrolledWorker, Enrolling, Enrolments, HeldJobs, INVITATION_MS, Invitation, NotEnrolled, Said,
+    ServerDoor, Token, TokenHash, Workload,
 };
 pub use error::{Error, Result};
 pub use groups::{Group, Groups};

@@ -10,10 +10,11 @@ use lastword_core::{JobId, OwnerId};
 use lastword_engine::{Duties, Engine, Options, ServerHost, Workers, now};
 use lastword_link::{Bells, EnrolledOnly, Hosts, Identity, Timing};
 use lastword_server::{Door, Fleet};
-use lastword_store::Line;
 use lastword_store::postgres::{self, Postgres};
+use lastword_store::{Line, ServerDoor, Token};
 use tokio::net::TcpListener;
 
+use super::peers::{Peers, keep_announcing};
 use super::removals::Notes;
 use crate::daemon::JOBS;
 use crate::daemon::names::host_name;
@@ -66,6 +67,11 @@ impl Server {
     }
 }
 
+/// Returns the name of the server of a place.
+fn name(place: &Place) -> OwnerId {
+    OwnerId(format!("server-{}", place.host_id.0).into())
+}
+
 impl Service for Server {
     type Journal = Postgres;
     const ROLE: Role = Role::Server;
@@ -93,7 +99,6 @@ impl Service for Server {
         });
         let door = Door { address, fingerprint: identity.fingerprint().to_string() };
         tracing::info!(listen = %local, address = door.address, fingerprint = door.fingerprint, "workers can connect");
-        let _ = self.door.set(door);
         let options = lastword_link::Options {
             journal: journal.name(),
             clock: || now().wall,
@@ -102,7 +107,19 @@ impl Service for Server {
             bells: self.bells.clone(),
             hosts: self.hosts.clone(),
         };
-        let (store, gate) = (journal.clone(), EnrolledOnly::new(journal.clone(), options.clock));
+        let token = Token::make().map_err(|error| unavailable(&error))?;
+        let gate = EnrolledOnly::new(journal.clone(), options.clock).of(name(place), token.hash());
+        let door = self.door.get_or_init(|| door);
+        tokio::spawn(keep_announcing(
+            journal.clone(),
+            ServerDoor {
+                name: name(place),
+                address: door.address.clone(),
+                fingerprint: door.fingerprint.clone(),
+                token: token.reveal().to_owned(),
+            },
+        ));
+        let store = journal.clone();
         tokio::spawn(async move {
             let Err(error) = lastword_link::serve(listener, &identity, store, gate, options).await;
             tracing::error!(%error, "workers cannot connect any more");
@@ -116,16 +133,16 @@ impl Service for Server {
     }
 
     fn start(&self, place: &Place, journal: &Postgres) -> Engine<Postgres> {
-        let owner = OwnerId(format!("server-{}", place.host_id.0).into());
         let options = Options {
             duties: Duties::Clerk,
             workers: Some(Arc::new(Ringing(self.bells.clone()))),
             lease_ms: self.lease_ms,
             sweep_ms: SWEEP_MS,
-            ..place.options(owner)
+            ..place.options(name(place))
         };
         let removals = Notes::start(journal.clone(), self.hosts.clone());
-        let host = ServerHost::new(place.paths.in_state(JOBS), self.hosts.clone(), removals);
+        let workers = Peers::new(journal.clone(), name(place), self.hosts.clone());
+        let host = ServerHost::new(place.paths.in_state(JOBS), workers, removals);
         Engine::start(journal.clone(), host, options)
     }
 }

@@ -1,6 +1,7 @@
 //! A fleet when things go wrong: servers and workers as processes of their own, on a real PostgreSQL. The hosts are state folders: each has
 //! an id of its own.
 
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Child, Stdio};
 
@@ -223,6 +224,36 @@ fn a_job_gets_the_variables_it_names_and_a_folder_of_its_own() {
     assert!(home.ok(&["show", &refused]).contains("NOT_SET_THERE"));
     let named = home.start_with(&["-C", "/"], "test $PWD = /");
     assert_eq!(home.run(&["wait", &named]).code, 0);
+}
+
+#[test]
+fn output_is_read_through_a_server_to_which_its_worker_is_not_connected() {
+    let mut fleet = Fleet::new();
+    let (one, other) = (fleet.server(), fleet.server());
+    let worker = fleet.worker("ann", &[one]);
+    let go = fleet.home(one).path("go");
+    let job = fleet
+        .home(other)
+        .start(&format!("echo one; while ! test -e {}; do sleep 0.01; done; echo two", go.display()));
+    let mut follower =
+        fleet.home(other).command(&["logs", "-f", &job]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    assert_eq!(lines.next().unwrap().unwrap(), "one");
+    std::fs::write(go, "").unwrap();
+    assert_eq!(lines.next().unwrap().unwrap(), "two");
+    assert!(follower.wait().unwrap().success());
+    // Its server is away: no output is called empty.
+    fleet.members[one].kill();
+    let refused = fleet.home(other).run(&["logs", &job]);
+    assert!(refused.code != 0 && refused.err.contains("ann"), "{}{}", refused.out, refused.err);
+    // It comes back at another address.
+    let store = format!("--store={}", fleet.url);
+    fleet.start_again(one, &["serve", &store, "--listen=127.0.0.1:0"]);
+    let [address, fingerprint] = fleet.address(one);
+    fleet.members[worker].kill();
+    fleet.home(worker).ok(&["worker", "enroll", "--server", &address, "--fingerprint", &fingerprint]);
+    fleet.start_again(worker, &["worker", "--slots=4", LEASE]);
+    until("it is read again", || fleet.home(other).run(&["logs", &job]).out == "one\ntwo\n");
 }
 
 #[test]

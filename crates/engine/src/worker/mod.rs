@@ -44,7 +44,7 @@ use worktree_use::WorktreeUse;
 pub(crate) struct Worker<J> {
     pub(crate) desk: Arc<Desk<J>>,
     pub(crate) host: Arc<dyn Host>,
-    options: Options,
+    pub(crate) options: Options,
     /// This life of the owner; none before it is registered.
     life: Mutex<Option<Present>>,
     slots: Slots,

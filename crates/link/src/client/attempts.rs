@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use lastword_core::OwnerId;
 use lastword_store::Attempts;
-use lastword_store::attempts::{Ran, Stream};
+use lastword_store::attempts::Stream;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
@@ -70,7 +70,7 @@ impl Questions<'_> {
 
 async fn told(attempts: &dyn Attempts, ask: Ask) -> (Told, Vec<u8>) {
     // This client is asked about what it ran itself.
-    let ran = Ran { job: ask.job, attempt: ask.attempt(), owner: OwnerId("".into()) };
+    let ran = ask.of(OwnerId("".into()));
     match ask.what {
         What::Read { is_stderr, from, before_end, limit, wait_ms } => {
             let stream = if is_stderr { Stream::Stderr } else { Stream::Stdout };

@@ -1,18 +1,22 @@
 //! Answers requests of one principal from the store, after what the principal may do was checked.
 
-use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
+use lastword_core::{Append, Event, Incarnation, JobId, OwnerId, Seq, Timestamp};
+use lastword_store::attempts::NotRead;
 use lastword_store::{Claim, Claimed, Cursor, Error, Renew, Renewed, Result, Source, Store};
 
+use super::hosts::Hosts;
 use super::worker::Worker;
+use crate::ask::{Ask, Told};
+use crate::asking::Asks as _;
 use crate::bells::Ear;
 use crate::carried::{Carried, Out};
 use crate::frame::MESSAGE_MAX;
 use crate::gate::Principal;
 use crate::policy::check_request;
 use crate::wire::{
-    AddGroup, Dependents, EndLife, Find, FindPrunable, Held, LoadLog, Log, MarkSeen, ReadFeed, ReadList,
-    ReadReady, ReadRow, ReadRows, Remove, RemoveGroup, RenewLease, Request, SetGroup, Settle, SpentOn,
-    StoreAndTake, StoreAppend, StoreKey, TakeJobs, Taken, WaitsOver,
+    AddGroup, AskWorker, Dependents, EndLife, Find, FindPrunable, Held, LoadLog, Log, MarkSeen, ReadFeed,
+    ReadList, ReadReady, ReadRow, ReadRows, Remove, RemoveGroup, RenewLease, Request, SetGroup, Settle,
+    SpentOn, StoreAndTake, StoreAppend, StoreKey, TakeJobs, Taken, WaitsOver,
 };
 
 /// Bytes of events in an answer that would be too long with all of them.
@@ -26,15 +30,22 @@ pub(super) struct Desk<S> {
     worker: Option<Worker>,
     /// Where a worker hears of jobs that are ready.
     ear: Option<Ear>,
+    hosts: Hosts,
 }
 
 impl<S: Store> Desk<S> {
-    pub(super) fn new(store: S, principal: Principal, clock: fn() -> Timestamp, ear: Option<Ear>) -> Desk<S> {
+    pub(super) fn new(
+        store: S,
+        principal: Principal,
+        clock: fn() -> Timestamp,
+        ear: Option<Ear>,
+        hosts: Hosts,
+    ) -> Desk<S> {
         let worker = match principal {
             Principal::Server => None,
             Principal::Worker { owner, labels } => Some(Worker::new(owner, labels)),
         };
-        Desk { store, clock, worker, ear }
+        Desk { store, clock, worker, ear, hosts }
     }
 
     /// Returns the encoded answer.
@@ -89,7 +100,19 @@ impl<S: Store> Desk<S> {
             Request::SpentOn(SpentOn { day }) => encode(&store.spent(day).await),
             Request::RemoveGroup(RemoveGroup { name }) => encode(&store.remove_group(&name).await),
             Request::StoreKey(StoreKey { key }) => encode(&store.key(key).await),
+            Request::AskWorker(AskWorker { owner, ask }) => self.ask_worker(owner, &ask).await,
         }
+    }
+
+    /// Asks a worker that is connected here, for another server.
+    async fn ask_worker(&self, owner: OwnerId, ask: &Ask) -> Vec<u8> {
+        let told = match self.hosts.ask(&ask.of(owner), ask.what).await {
+            Ok((told, bytes)) => return told.encode(&bytes),
+            Err(NotRead::NoAttempt) => Told::NoAttempt,
+            Err(NotRead::Away(since)) => Told::Away(since),
+            Err(NotRead::Failed(why)) => Told::Failed(why),
+        };
+        told.encode(&[])
     }
 
     async fn load(&self, job: JobId, after: Seq) -> Result<Vec<Event>> {

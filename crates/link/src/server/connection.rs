@@ -50,7 +50,7 @@ pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStr
             (Some(hosts.enter(owner, outbox.clone(), answer_max, *clock)), Some(ear), Some(told))
         }
     };
-    let desk = Arc::new(Desk::new(server.store.clone(), principal, *clock, ear));
+    let desk = Arc::new(Desk::new(server.store.clone(), principal, *clock, ear, hosts.clone()));
     // Whatever ends first ends the connection; requests that are under way are dropped with their answers.
     tokio::select! {
         _ = lanes.write(writer, timing, |(message, _)| Some(message)) => {}

@@ -8,21 +8,16 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use lastword_core::{AttemptNo, JobId, OwnerId, Timestamp};
+use lastword_core::{JobId, OwnerId, Timestamp};
 use lastword_store::Attempts;
-use lastword_store::attempts::{Alive, Begin, BoxFuture, NotRead, Part, Piece, Ran, Stream};
+use lastword_store::attempts::{Alive, BoxFuture, NotRead, Part, Piece, Ran, Stream};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, oneshot};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::timeout;
 
 use crate::ask::{ASKED_MAX, Ask, Told, What};
+use crate::asking::{self, Asks};
 use crate::frame::{Kind, Message, broken};
 use crate::outbox::{Counted, Lane, Outbox};
-
-/// How long a question about living processes or a terminal waits: a page shows the job without the answer.
-const STATUS_MAX: Duration = Duration::from_secs(2);
-
-/// Between two questions for output that is not there yet. A worker waits a second before it says so; this bounds one that does not.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// The hosts of the workers of one server. Clones share it.
 #[derive(Clone, Debug, Default)]
@@ -103,6 +98,11 @@ impl Hosts {
         table.iter().filter(|(_, host)| is_connected(host)).map(|(owner, _)| owner.clone()).collect()
     }
 
+    /// Reports whether a worker is connected.
+    pub fn is_connected(&self, worker: &OwnerId) -> bool {
+        matches!(self.table().get(worker), Some(Host::Connected(_)))
+    }
+
     /// Waits until another worker has connected. One that came before the call counts, once.
     pub async fn one_more(&self) {
         self.0.entered.notified().await;
@@ -121,7 +121,9 @@ impl Hosts {
         // Ignores poison: nothing here can panic half-way.
         self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
 
+impl Asks for Hosts {
     /// Asks a worker. One whose connection ends meanwhile is away.
     async fn ask(&self, ran: &Ran, what: What) -> Result<(Told, Vec<u8>), NotRead> {
         let line = self.line(&ran.owner)?;
@@ -135,70 +137,23 @@ impl Hosts {
         };
         Told::decode(body).map_err(|error| NotRead::Failed(format!("worker {} sent {error}", ran.owner)))
     }
-
-    /// Reads a part, which is as long as one answer may be.
-    async fn read_once(&self, ran: &Ran, stream: Stream, part: Part) -> Result<Piece, NotRead> {
-        let (told, bytes) = self.ask(ran, What::read(stream, part)).await?;
-        told.into_piece(bytes, &part)
-    }
-
-    async fn read_part(&self, ran: &Ran, stream: Stream, part: Part) -> Result<Piece, NotRead> {
-        let until = Instant::now() + part.wait;
-        let mut piece = loop {
-            let wait = until.saturating_duration_since(Instant::now());
-            let read = self.read_once(ran, stream, Part { wait, ..part }).await;
-            let may_come = match &read {
-                Ok(piece) => piece.bytes.is_empty(),
-                Err(error) => *error == NotRead::NoAttempt,
-            };
-            if !may_come || Instant::now() >= until {
-                break read?;
-            }
-            sleep(PAUSE).await;
-        };
-        // What is longer than an answer takes several.
-        while !piece.bytes.is_empty() && piece.bytes.len() < part.limit && piece.next() < piece.size {
-            let limit = part.limit - piece.bytes.len();
-            let rest = Part { from: Begin::At(piece.next()), limit, wait: Duration::ZERO };
-            let more = self.read_once(ran, stream, rest).await?;
-            if more.skipped > 0 || more.bytes.is_empty() {
-                break;
-            }
-            piece.bytes.extend(more.bytes);
-            piece.size = piece.size.max(more.size);
-        }
-        Ok(piece)
-    }
 }
 
 impl Attempts for Hosts {
     fn read(&self, ran: Ran, stream: Stream, part: Part) -> BoxFuture<Result<Piece, NotRead>> {
-        let hosts = self.clone();
-        Box::pin(async move { hosts.read_part(&ran, stream, part).await })
+        asking::read(self.clone(), ran, stream, part)
     }
 
     fn alive(&self, ran: Ran) -> BoxFuture<Option<Alive>> {
-        let hosts = self.clone();
-        Box::pin(async move {
-            let asked = timeout(STATUS_MAX, hosts.ask(&ran, What::Alive)).await;
-            asked.ok()?.ok()?.0.into_alive()
-        })
+        asking::alive(self.clone(), ran)
     }
 
     fn resize(&self, ran: Ran, rows: u16, columns: u16) -> BoxFuture<bool> {
-        let hosts = self.clone();
-        Box::pin(async move {
-            let asked = timeout(STATUS_MAX, hosts.ask(&ran, What::Resize { rows, columns })).await;
-            matches!(asked, Ok(Ok((Told::Resized(true), _))))
-        })
+        asking::resize(self.clone(), ran, rows, columns)
     }
 
     fn remove_files(&self, owner: OwnerId, job: JobId) -> BoxFuture<bool> {
-        let hosts = self.clone();
-        Box::pin(async move {
-            let ran = Ran { job, attempt: AttemptNo(0), owner };
-            matches!(hosts.ask(&ran, What::RemoveFiles).await, Ok((Told::Removed(true), _)))
-        })
+        asking::remove_files(self.clone(), owner, job)
     }
 }
 

@@ -14,11 +14,11 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::client::TlsStream;
 
 use super::proxy::{Mode, Proxy};
-use super::setup::{NOW, SOON, Served, hello, id, renewal, submit};
+use super::setup::{NOW, SERVER, SOON, Served, hello, id, renewal, submit};
 use super::stuck::Stuck;
 use crate::ask::{ASKED_MAX, Ask, PIECE_MAX, Told};
 use crate::frame::{Inbox, Kind, MESSAGE_MAX, Message};
-use crate::{Identity, Link, Remote, Timing};
+use crate::{Identity, Link, Peer, Remote, Timing};
 
 type Tls = TlsStream<TcpStream>;
 
@@ -138,6 +138,23 @@ async fn output_is_read_by_offset_and_from_the_end() {
     assert_eq!(served.hosts.alive(of("ann")).await, Some(Alive { count: 2, pids: vec![7, 8] }));
     assert!(served.hosts.resize(of("ann"), 30, 77).await);
     assert!(!served.hosts.resize(of("ann"), 1, 1).await);
+}
+
+/// As one server asks for the workers of another. A worker may not.
+#[tokio::test]
+async fn a_worker_is_asked_through_the_server_to_which_it_is_connected() {
+    let served = Served::start().await;
+    let long: Vec<u8> = (0..PIECE_MAX + 5).map(|n| (n % 251) as u8).collect();
+    let _link = worker(&served, &OneAttempt::with(long.clone())).await;
+    let peer = Peer::new(served.link(SERVER).await);
+    let whole = || part(Begin::At(0), long.len());
+    let read = |peer: &Peer, owner: &str| timeout(SOON, peer.read(of(owner), Stream::Stdout, whole()));
+    assert_eq!(read(&peer, "ann").await.unwrap().unwrap().bytes, long);
+    assert_eq!(read(&peer, "bob").await.unwrap(), Err(NotRead::Away(None)));
+    assert_eq!(peer.alive(of("ann")).await, Some(Alive { count: 2, pids: vec![7, 8] }));
+    assert!(peer.resize(of("ann"), 30, 77).await);
+    let refused = read(&Peer::new(served.link("bob").await), "ann").await.unwrap();
+    assert!(matches!(&refused, Err(NotRead::Failed(_))), "{refused:?}");
 }
 
 /// Longer than an answer, and longer than a message.

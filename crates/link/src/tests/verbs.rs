@@ -9,11 +9,13 @@ use lastword_core::{Append, AttemptNo, Epoch, Fence, Incarnation, OwnerId, Seq};
 use lastword_store::{Claim, Error, Filter, Group, Instance, Key, List, Prune, Source};
 
 use super::setup::{NOW, append, claim_of, id, limit_changed, place, renewal, spec, submission};
+use crate::ask;
 use crate::policy::check_request;
 use crate::wire::{
-    AddGroup, Count, Dependents, EndLife, FeedEnd, Find, FindPrunable, Held, LoadLog, MarkSeen, ReadFeed,
-    ReadGroups, ReadInstance, ReadList, ReadLives, ReadReady, ReadRow, ReadRows, Remove, RemoveGroup,
-    RenewLease, Request, SetGroup, Settle, SpentOn, StoreAndTake, StoreAppend, StoreKey, TakeJobs, WaitsOver,
+    AddGroup, AskWorker, Count, Dependents, EndLife, FeedEnd, Find, FindPrunable, Held, LoadLog, MarkSeen,
+    ReadFeed, ReadGroups, ReadInstance, ReadList, ReadLives, ReadReady, ReadRow, ReadRows, Remove,
+    RemoveGroup, RenewLease, Request, SetGroup, Settle, SpentOn, StoreAndTake, StoreAppend, StoreKey,
+    TakeJobs, WaitsOver,
 };
 
 /// What a worker may do with a verb before the journal is asked.
@@ -79,6 +81,14 @@ fn table(owner: &str) -> Vec<(May, Request)> {
         (Ask, SpentOn { day: Day::of(NOW) }.into()),
         (Never, RemoveGroup { name: "q".to_owned() }.into()),
         (Never, StoreKey { key }.into()),
+        (
+            Never,
+            AskWorker {
+                owner: OwnerId("bob".into()),
+                ask: ask::Ask { job, attempt: 1, what: ask::What::Alive },
+            }
+            .into(),
+        ),
     ];
     for claim in claims(owner) {
         table.push((AsItself, StoreAndTake { append: append(), claim: claim.clone() }.into()));

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use lastword_core::{JobId, OwnerId, Timestamp};
 
 use crate::enrolments::REMEMBERED_MS;
-use crate::{EnrolledWorker, Enrolling, INVITATION_MS, Invitation, NotEnrolled, Said};
+use crate::{EnrolledWorker, Enrolling, INVITATION_MS, Invitation, NotEnrolled, Said, ServerDoor};
 
 /// The enrolments and invitations of a ledger, by name.
 #[derive(Clone, Debug, Default)]
@@ -13,6 +13,9 @@ pub(super) struct Book {
     pub(super) workers: BTreeMap<OwnerId, EnrolledWorker>,
     invitations: BTreeMap<OwnerId, Invited>,
     pub(super) removals: BTreeSet<(OwnerId, JobId)>,
+    pub(super) servers: BTreeMap<OwnerId, ServerDoor>,
+    /// To which server each worker last connected.
+    pub(super) connected: BTreeMap<OwnerId, OwnerId>,
 }
 
 #[derive(Clone, Debug)]

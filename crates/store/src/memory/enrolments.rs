@@ -7,8 +7,8 @@ use lastword_core::{OwnerId, Timestamp};
 
 use super::{Ledger, Memory};
 use crate::{
-    EnrolledWorker, Enrolling, Enrolments, HeldJobs, Invitation, NotEnrolled, Result, Said, TokenHash,
-    Workload,
+    EnrolledWorker, Enrolling, Enrolments, HeldJobs, Invitation, NotEnrolled, Result, Said, ServerDoor,
+    TokenHash, Workload,
 };
 
 impl Ledger {
@@ -54,11 +54,24 @@ impl Enrolments for Memory {
         Ok(self.ledger().enrolments.workers.values().cloned().collect())
     }
 
-    async fn describe(&self, name: OwnerId, said: Said) -> Result<()> {
-        if let Some(worker) = self.ledger().enrolments.workers.get_mut(&name) {
+    async fn describe(&self, name: OwnerId, said: Said, server: Option<OwnerId>) -> Result<()> {
+        let mut ledger = self.ledger();
+        if let Some(worker) = ledger.enrolments.workers.get_mut(&name) {
             worker.said = said;
+            ledger.enrolments.connected.extend(server.map(|server| (name, server)));
         }
         Ok(())
+    }
+
+    async fn announce(&self, server: ServerDoor) -> Result<()> {
+        self.ledger().enrolments.servers.insert(server.name.clone(), server);
+        Ok(())
+    }
+
+    async fn server_of(&self, worker: OwnerId) -> Result<Option<ServerDoor>> {
+        let ledger = self.ledger();
+        let name = ledger.enrolments.connected.get(&worker);
+        Ok(name.and_then(|name| ledger.enrolments.servers.get(name)).cloned())
     }
 
     async fn revoke(&self, name: OwnerId, now: Timestamp) -> Result<bool> {

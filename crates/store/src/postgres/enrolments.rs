@@ -15,7 +15,7 @@ use super::witness::Witness;
 use crate::enrolments::REMEMBERED_MS;
 use crate::{
     EnrolledWorker, Enrolling, Enrolments, Error, HeldJobs, INVITATION_MS, Invitation, NotEnrolled, Result,
-    Said, TokenHash, Workload,
+    Said, ServerDoor, TokenHash, Workload,
 };
 
 /// Reads the clock: the server's, if the parameter is null.
@@ -84,14 +84,32 @@ const WORKERS: &str =
 
 /// Most workers say what they said before, which needs no write.
 const DESCRIBE: &str = with_here!(
-    "$5",
     "$6",
+    "$7",
     ", described as (
-        update workers set version = $2::text, slots = $3::bigint, host = $4::text
-        where name = $1 and (version, slots, host) is distinct from ($2, $3, $4) and exists (select from here)
+        update workers set version = $2::text, slots = $3::bigint, host = $4::text, server = $5::text
+        where name = $1 and (version, slots, host, server) is distinct from ($2, $3, $4, $5) and exists (select from here)
     )
     select exists (select from here)"
 );
+
+const ANNOUNCE: &str = with_here!(
+    "$5",
+    "$6",
+    ", announced as (
+        insert into servers (name, address, fingerprint, token)
+        select $1::text, $2::text, $3::text, $4::text from here
+        on conflict (name) do update
+        set address = excluded.address, fingerprint = excluded.fingerprint, token = excluded.token
+        where (servers.address, servers.fingerprint, servers.token)
+            is distinct from (excluded.address, excluded.fingerprint, excluded.token)
+    )
+    select exists (select from here)"
+);
+
+const SERVER_OF: &str = "
+    select s.name, s.address, s.fingerprint, s.token from workers w join servers s on s.name = w.server
+    where w.name = $1 and w.revoked_at is null";
 
 const REVOKE: &str = with_here!(
     "$3",
@@ -207,13 +225,34 @@ impl Enrolments for Postgres {
         self.patiently(|| query(&self.0.readers, WORKERS, &[])).await?.iter().map(read).collect()
     }
 
-    async fn describe(&self, name: OwnerId, said: Said) -> Result<()> {
-        let (name, slots) = (&*name.0, said.slots.map(i64::from));
+    async fn describe(&self, name: OwnerId, said: Said, server: Option<OwnerId>) -> Result<()> {
+        let (name, slots, server) =
+            (&*name.0, said.slots.map(i64::from), server.as_ref().map(|server| &*server.0));
         let stored = || async {
-            change(&self.0.readers, &self.0.witness, DESCRIBE, &[&name, &said.version, &slots, &said.host])
-                .await
+            let values = [&name as super::connect::Value<'_>, &said.version, &slots, &said.host, &server];
+            change(&self.0.readers, &self.0.witness, DESCRIBE, &values).await
         };
         self.patiently(stored).await.map(drop)
+    }
+
+    async fn announce(&self, server: ServerDoor) -> Result<()> {
+        let ServerDoor { name, address, fingerprint, token } = &server;
+        let name = &*name.0;
+        let stored = || async {
+            change(&self.0.readers, &self.0.witness, ANNOUNCE, &[&name, address, fingerprint, token]).await
+        };
+        self.patiently(stored).await.map(drop)
+    }
+
+    async fn server_of(&self, worker: OwnerId) -> Result<Option<ServerDoor>> {
+        let worker = &*worker.0;
+        let found = self.patiently(|| async { query(&self.0.readers, SERVER_OF, &[&worker]).await }).await?;
+        Ok(found.first().map(|row| ServerDoor {
+            name: OwnerId(row.get::<_, &str>(0).into()),
+            address: row.get(1),
+            fingerprint: row.get(2),
+            token: row.get(3),
+        }))
     }
 
     async fn revoke(&self, name: OwnerId, now: Timestamp) -> Result<bool> {

@@ -45,7 +45,8 @@ impl Removals for Postgres {
     async fn removals(&self, workers: Vec<OwnerId>, limit: u32) -> Result<Vec<(OwnerId, JobId)>> {
         let (workers, limit) = (names(&workers), i64::from(limit));
         let found = self.patiently(|| async { query(&self.0.readers, READ, &[&workers, &limit]).await });
-        let read = |row: &tokio_postgres::Row| Ok((OwnerId(row.get::<_, &str>(0).into()), job_id(row.get(1))?));
+        let read =
+            |row: &tokio_postgres::Row| Ok((OwnerId(row.get::<_, &str>(0).into()), job_id(row.get(1))?));
         found.await?.iter().map(read).collect()
     }
 

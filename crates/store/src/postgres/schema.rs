@@ -25,7 +25,7 @@ const STEPS: &[&str] = &[
     include_str!("instances.sql"),
     include_str!("claims.sql"),
     include_str!("enrolments.sql"),
-    include_str!("removals.sql"),
+    include_str!("servers.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

@@ -1,8 +1,11 @@
 //! Answers requests of one principal from the store, after what the principal may do was checked.
 
+use std::sync::Arc;
+
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::{Claim, Claimed, Cursor, Error, Renew, Renewed, Result, Source, Store};
 
+use super::hosts::Entry;
 use super::worker::Worker;
 use crate::bells::Ear;
 use crate::carried::{Carried, Out};
@@ -26,15 +29,23 @@ pub(super) struct Desk<S> {
     worker: Option<Worker>,
     /// Where a worker hears of jobs that are ready.
     ear: Option<Ear>,
+    /// The host of a worker.
+    entry: Option<Arc<Entry>>,
 }
 
 impl<S: Store> Desk<S> {
-    pub(super) fn new(store: S, principal: Principal, clock: fn() -> Timestamp, ear: Option<Ear>) -> Desk<S> {
+    pub(super) fn new(
+        store: S,
+        principal: Principal,
+        clock: fn() -> Timestamp,
+        ear: Option<Ear>,
+        entry: Option<Arc<Entry>>,
+    ) -> Desk<S> {
         let worker = match principal {
             Principal::Server => None,
             Principal::Worker { owner, labels } => Some(Worker::new(owner, labels)),
         };
-        Desk { store, clock, worker, ear }
+        Desk { store, clock, worker, ear, entry }
     }
 
     /// Returns the encoded answer.
@@ -137,6 +148,7 @@ impl<S: Store> Desk<S> {
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
         let registers = renew.incarnation.is_none().then(|| renew.place.clone());
         let renewed = self.store.renew(renew).await?;
+        self.entry.as_ref().inspect(|entry| entry.speaks());
         if let (Some(worker), Some(place)) = (&self.worker, registers) {
             worker.registered(renewed.incarnation, place);
         }

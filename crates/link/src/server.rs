@@ -6,6 +6,7 @@
 mod answer;
 mod connection;
 mod hosts;
+mod seats;
 mod shared;
 mod worker;
 
@@ -24,6 +25,9 @@ use crate::Identity;
 use crate::gate::Gate;
 
 pub use hosts::Hosts;
+#[cfg(test)]
+pub(crate) use seats::SEATS_MAX;
+use seats::Seats;
 pub use shared::Options;
 use shared::Server;
 
@@ -44,7 +48,8 @@ pub async fn serve<S: Store, G: Gate>(
     let tls = TlsAcceptor::from(Arc::new(identity.config().map_err(io::Error::other)?));
     let room = Arc::new(Semaphore::new(options.connections));
     let strangers = Arc::new(Semaphore::new(STRANGERS_MAX));
-    let server = Arc::new(Server { store, gate, options, tls, strangers });
+    let seats = Seats::default();
+    let server = Arc::new(Server { store, gate, options, tls, strangers, seats });
     let mut connections = JoinSet::new();
     loop {
         let accepted = tokio::select! {

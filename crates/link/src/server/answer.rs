@@ -1,10 +1,12 @@
 //! Answers requests of one principal from the store, after what the principal may do was checked.
 
+use std::sync::Arc;
+
 use lastword_core::{Append, Event, Incarnation, JobId, OwnerId, Seq, Timestamp};
 use lastword_store::attempts::NotRead;
 use lastword_store::{Claim, Claimed, Cursor, Error, Renew, Renewed, Result, Source, Store};
 
-use super::hosts::Hosts;
+use super::hosts::{Entry, Hosts};
 use super::worker::Worker;
 use crate::ask::{Ask, Told};
 use crate::asking::Asks as _;
@@ -30,6 +32,9 @@ pub(super) struct Desk<S> {
     worker: Option<Worker>,
     /// Where a worker hears of jobs that are ready.
     ear: Option<Ear>,
+    /// The host of a worker.
+    entry: Option<Arc<Entry>>,
+    /// The hosts of all workers that are connected.
     hosts: Hosts,
 }
 
@@ -39,13 +44,14 @@ impl<S: Store> Desk<S> {
         principal: Principal,
         clock: fn() -> Timestamp,
         ear: Option<Ear>,
+        entry: Option<Arc<Entry>>,
         hosts: Hosts,
     ) -> Desk<S> {
         let worker = match principal {
             Principal::Server => None,
             Principal::Worker { owner, labels } => Some(Worker::new(owner, labels)),
         };
-        Desk { store, clock, worker, ear, hosts }
+        Desk { store, clock, worker, ear, entry, hosts }
     }
 
     /// Returns the encoded answer.
@@ -160,6 +166,7 @@ impl<S: Store> Desk<S> {
     async fn renew(&self, renew: Renew) -> Result<Renewed> {
         let registers = renew.incarnation.is_none().then(|| renew.place.clone());
         let renewed = self.store.renew(renew).await?;
+        self.entry.as_ref().inspect(|entry| entry.speaks());
         if let (Some(worker), Some(place)) = (&self.worker, registers) {
             worker.registered(renewed.incarnation, place);
         }

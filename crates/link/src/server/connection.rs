@@ -14,6 +14,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::answer::{Desk, encode};
 use super::hosts::Line;
+use super::seats::Seat;
 use super::shared::{Options, Server};
 use crate::carried::Out;
 use crate::frame::{HELLO_MAX, Inbox, Kind, Message, broken};
@@ -37,7 +38,7 @@ type Tls = TlsStream<TcpStream>;
 pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStream) {
     let Ok(stranger) = Arc::clone(&server.strangers).try_acquire_owned() else { return };
     let greeting = timeout(server.options.timing.handshake, greet(server, stream));
-    let Ok(Ok(Some(Greeted { inbox, writer, principal, hello }))) = greeting.await else { return };
+    let Ok(Ok(Some(Greeted { inbox, writer, principal, hello, _seat }))) = greeting.await else { return };
     drop(stranger);
     let watched = watch(&server.gate, principal.clone(), hello);
     let (outbox, mut lanes) = outbox::<Counted>();
@@ -47,10 +48,11 @@ pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStr
         Principal::Server => (None, None, None),
         Principal::Worker { owner, labels } => {
             let (ear, told) = bells.connect(owner, labels);
-            (Some(hosts.enter(owner, outbox.clone(), answer_max, *clock)), Some(ear), Some(told))
+            (Some(Arc::new(hosts.enter(owner, outbox.clone(), answer_max, *clock))), Some(ear), Some(told))
         }
     };
-    let desk = Arc::new(Desk::new(server.store.clone(), principal, *clock, ear, hosts.clone()));
+    let desk = Desk::new(server.store.clone(), principal, *clock, ear, entry.clone(), hosts.clone());
+    let desk = Arc::new(desk);
     // Whatever ends first ends the connection; requests that are under way are dropped with their answers.
     tokio::select! {
         _ = lanes.write(writer, timing, |(message, _)| Some(message)) => {}
@@ -66,6 +68,8 @@ struct Greeted {
     writer: WriteHalf<Tls>,
     principal: Principal,
     hello: Hello,
+    /// Of a worker: it has only so many.
+    _seat: Option<Seat>,
 }
 
 /// Makes the TLS connection, and asks which principal it is. `None` if the client wanted a token, which is all that it gets.
@@ -96,11 +100,21 @@ async fn greet<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStream) -> i
             return Err(io::Error::other(error));
         }
     };
+    let seat = match &principal {
+        Principal::Server => None,
+        Principal::Worker { owner, .. } => {
+            let Some(seat) = server.seats.take(owner) else {
+                refusal(&format!("{owner} has too many connections")).write(&mut writer).await?;
+                return Err(broken("a connection too many of one worker"));
+            };
+            Some(seat)
+        }
+    };
     let welcome = Welcome { journal: server.options.journal.clone() };
     let body = serde_json::to_vec(&welcome).map_err(io::Error::other)?;
     Message { kind: Kind::Welcome, stream: 0, body }.write(&mut writer).await?;
     inbox.trust();
-    Ok(Some(Greeted { inbox, writer, principal, hello }))
+    Ok(Some(Greeted { inbox, writer, principal, hello, _seat: seat }))
 }
 
 /// Exchanges a one-time token, and returns the answer.

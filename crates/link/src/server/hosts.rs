@@ -32,7 +32,8 @@ struct Shared {
 
 #[derive(Debug)]
 enum Host {
-    Connected(Arc<Line>),
+    /// Its connections, never empty. Questions go over the last one.
+    Connected(Vec<Arc<Line>>),
     /// It was connected until then.
     Away(Timestamp),
 }
@@ -55,19 +56,35 @@ struct Asked {
 }
 
 /// A connection's entry in the table, which ends with it.
-pub(super) struct Entry<'a> {
-    hosts: &'a Hosts,
+pub(super) struct Entry {
+    hosts: Hosts,
     owner: OwnerId,
     clock: fn() -> Timestamp,
     pub(super) line: Arc<Line>,
 }
 
-impl Drop for Entry<'_> {
+impl Entry {
+    /// Has questions go over this connection from now on: the lease of the worker was renewed over it. Another host with a copy of the
+    /// enrolment can connect, but has no lease, and none of the output.
+    pub(super) fn speaks(&self) {
+        if let Some(Host::Connected(lines)) = self.hosts.table().get_mut(&self.owner)
+            && !lines.last().is_some_and(|line| Arc::ptr_eq(line, &self.line))
+        {
+            lines.retain(|line| !Arc::ptr_eq(line, &self.line));
+            lines.push(Arc::clone(&self.line));
+        }
+    }
+}
+
+impl Drop for Entry {
     fn drop(&mut self) {
         let mut table = self.hosts.table();
         // The worker may have connected again before the end of this connection was noticed.
-        if matches!(table.get(&self.owner), Some(Host::Connected(line)) if Arc::ptr_eq(line, &self.line)) {
-            table.insert(self.owner.clone(), Host::Away((self.clock)()));
+        if let Some(Host::Connected(lines)) = table.get_mut(&self.owner) {
+            lines.retain(|line| !Arc::ptr_eq(line, &self.line));
+            if lines.is_empty() {
+                table.insert(self.owner.clone(), Host::Away((self.clock)()));
+            }
         }
         drop(table);
         // Last: its askers then look here since when it is away.
@@ -76,19 +93,25 @@ impl Drop for Entry<'_> {
 }
 
 impl Hosts {
-    /// Enters a worker's connection. A newer one replaces it.
+    /// Enters a worker's connection. It is used if there is no other one, or once it [`speaks`](Entry::speaks) for the worker.
     pub(super) fn enter(
         &self,
         owner: &OwnerId,
         outbox: Outbox<Counted>,
         answer_max: Duration,
         clock: fn() -> Timestamp,
-    ) -> Entry<'_> {
+    ) -> Entry {
         let places = Arc::new(Semaphore::new(ASKED_MAX));
         let line = Arc::new(Line { outbox, places, answer_max, asked: Mutex::default() });
-        self.table().insert(owner.clone(), Host::Connected(Arc::clone(&line)));
+        let mut table = self.table();
+        if let Some(Host::Connected(lines)) = table.get_mut(owner) {
+            lines.insert(0, Arc::clone(&line));
+        } else {
+            table.insert(owner.clone(), Host::Connected(vec![Arc::clone(&line)]));
+        }
+        drop(table);
         self.0.entered.notify_one();
-        Entry { hosts: self, owner: owner.clone(), clock, line }
+        Entry { hosts: self.clone(), owner: owner.clone(), clock, line }
     }
 
     /// Returns the workers that are connected.
@@ -111,7 +134,7 @@ impl Hosts {
     /// Returns the connection of a worker, or since when it has none.
     fn line(&self, owner: &OwnerId) -> Result<Arc<Line>, NotRead> {
         match self.table().get(owner) {
-            Some(Host::Connected(line)) => Ok(Arc::clone(line)),
+            Some(Host::Connected(lines)) => lines.last().cloned().ok_or(NotRead::Away(None)),
             Some(Host::Away(since)) => Err(NotRead::Away(Some(*since))),
             None => Err(NotRead::Away(None)),
         }

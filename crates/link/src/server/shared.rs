@@ -7,6 +7,7 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 
 use super::hosts::Hosts;
+use super::seats::Seats;
 use crate::{Bells, Timing};
 
 /// How a server serves.
@@ -34,4 +35,5 @@ pub(super) struct Server<S, G> {
     pub(super) options: Options,
     pub(super) tls: TlsAcceptor,
     pub(super) strangers: Arc<Semaphore>,
+    pub(super) seats: Seats,
 }

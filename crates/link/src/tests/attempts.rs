@@ -3,9 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use lastword_core::life::Place;
 use lastword_core::{AttemptNo, OwnerId};
 use lastword_store::attempts::{Alive, Begin, BoxFuture, NotRead, Part, Piece, Ran, Stream};
-use lastword_store::{Attempts, Journal};
+use lastword_store::{Attempts, Journal, Renew};
 use tokio::io::{ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, watch};
@@ -14,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use tokio_rustls::client::TlsStream;
 
 use super::proxy::{Mode, Proxy};
-use super::setup::{NOW, SERVER, SOON, Served, hello, id, renewal, submit};
+use super::setup::{NOW, SERVER, SOON, Served, hello, id, register, renewal, submit};
 use super::stuck::Stuck;
 use crate::ask::{ASKED_MAX, Ask, PIECE_MAX, Told};
 use crate::frame::{Inbox, Kind, MESSAGE_MAX, Message};
@@ -220,6 +221,23 @@ async fn a_worker_that_has_connected_again_is_not_away() {
     let third = async { while Link::connect(served.remote(super::setup::SERVER)).await.is_err() {} };
     timeout(SOON, third).await.expect("the first connection ends");
     assert_eq!(read(&served, part(Begin::At(0), 9)).await.unwrap().bytes, b"again");
+}
+
+/// Another host with a copy of the enrolment connects. It has no lease, and none of the output.
+#[tokio::test]
+async fn a_second_host_answers_nothing_until_it_has_the_lease() {
+    let served = Served::start().await;
+    let (mine, theirs) = (OneAttempt::with("mine"), OneAttempt::with("theirs"));
+    let first = worker(&served, &mine).await;
+    register(&first, "ann").await;
+    let second = worker(&served, &theirs).await;
+    let elsewhere = Renew { place: Place::new("there", "boot-1"), ..renewal("ann") };
+    assert!(second.renew(elsewhere).await.is_err());
+    assert_eq!(read(&served, part(Begin::At(0), 9)).await.unwrap().bytes, b"mine");
+    // The next life of the worker, whose first connection is not known to be over yet.
+    register(&second, "ann").await;
+    assert_eq!(read(&served, part(Begin::At(0), 9)).await.unwrap().bytes, b"theirs");
+    drop(first);
 }
 
 /// The one worker's token says nothing about attempts of the other.

@@ -13,6 +13,7 @@ use tokio::time::timeout;
 use super::setup::{SERVER, SOON, Served, hello, id, spec, submission};
 use super::stuck::Stuck;
 use crate::frame::{Inbox, Kind, Message};
+use crate::server::SEATS_MAX;
 use crate::wire::{LoadLog, Request, StoreAppend};
 use crate::{Identity, Link, Timing, UNDER_WAY_MAX};
 
@@ -175,6 +176,23 @@ async fn a_client_that_does_not_read_is_cut_off() {
     let link = timeout(SOON, next).await.expect("the slow client was cut off");
     assert!(link.row(id(1)).await.is_ok_and(|row| row.is_some()));
     asks.abort();
+}
+
+/// A stolen token does not take the places of others. A connection that ends makes room.
+#[tokio::test]
+async fn a_worker_has_a_few_connections() {
+    let served = patiently_served().await;
+    let mut links = Vec::new();
+    for _ in 0..SEATS_MAX {
+        links.push(served.link("ann").await);
+    }
+    let words = Link::connect(served.remote("ann")).await.err().expect("it is refused").to_string();
+    assert!(words.contains("ann has too many connections"), "{words}");
+    served.link("bob").await;
+    serves(&served).await;
+    links.pop();
+    let again = async { while Link::connect(served.remote("ann")).await.is_err() {} };
+    timeout(SOON, again).await.expect("there is room again");
 }
 
 #[tokio::test]

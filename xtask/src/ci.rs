@@ -80,6 +80,7 @@ const TRIALS: Lane = &[
     verb("api, limit cut", "api --cases 500 --bug limit-cut"),
     // Attacks on a user's jobs and daemon; at the end protections are removed, which must be noticed.
     verb("attack", "attack --short"),
+    verb("attack, fleet", "attack --fleet --short"),
     // Failures that were reported in public, re-enacted.
     verb("record", "record --short"),
     // A state folder of the first release with live jobs of every kind, taken over in three ways.

@@ -27,6 +27,7 @@ const STEPS: Lane = &[
     verb("orphans", "orphans"),
     verb("api", "api"),
     verb("attack", "attack"),
+    verb("attack, fleet", "attack --fleet"),
     verb("record", "record"),
     verb("record, 0.1.0", "record --against 0.1.0"),
     verb("fuzz", "fuzz --seconds 600"),

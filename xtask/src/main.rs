@@ -66,14 +66,14 @@ const VERBS: &[Verb] = &[
     Verb { name: "leases", arguments: "[--rounds N] [--launches N] [--bug NAME]", about: "trees whose lease ends, and launches after the end of one", run: |args| trials::run("leases", args) },
     Verb { name: "orphans", arguments: "[--agents a,b] [--bug NAME]", about: "what real agents leave when they are killed, found and ended", run: |args| trials::run("orphans", args) },
     Verb { name: "api", arguments: "[--cases N] [--seed S] [--bug NAME]", about: "requests made up from the OpenAPI document, against a daemon with jobs", run: |args| trials::run("api", args) },
-    Verb { name: "attack", arguments: "[--short] [--only WORD] [...]", about: "attacks on a user's jobs and daemon: each is refused, survived, or admitted", run: |args| trials::run("attack", args) },
+    Verb { name: "attack", arguments: "[--fleet] [--short] [--only WORD] [...]", about: "attacks on a user's jobs and daemon, or on a server and its workers: each is refused, survived, or admitted", run: |args| on_a_database("attack", "--fleet", args) },
     Verb { name: "record", arguments: "[ID...] [--short] [--list] [--write] [--against EXECUTABLE]", about: "failures that were reported in public, re-enacted; writes docs/track-record.md", run: record::run },
     Verb { name: "survive", arguments: "[--rounds N] [--seed S]", about: "kills a daemon's stand-in and has another take over", run: |args| trials::run("survive", args) },
     Verb { name: "bombs", arguments: "[--short]", about: "output by the gigabyte against memory and disk", run: |args| trials::run("bombs", args) },
     Verb { name: "torture", arguments: "[--repeats N] [...]", about: "trees that do not want to die, stopped and judged from outside", run: |args| trials::run("torture", args) },
     Verb { name: "kill-points", arguments: "[--all] [...]", about: "kill -9 of a keeper at its system calls, then recovery", run: |args| trials::run("kill-points", args) },
     Verb { name: "fault-points", arguments: "[--all] [...]", about: "a keeper's calls fail one by one", run: |args| trials::run("fault-points", args) },
-    Verb { name: "chaos", arguments: "[--minutes N] [--seed S] [...]", about: "the whole product under load while everything happens to it", run: |args| trials::run("chaos", args) },
+    Verb { name: "chaos", arguments: "[--store link] [--minutes N] [--seed S] [...]", about: "the whole product under load while everything happens to it; on a link: a server, its database and a worker", run: |args| on_a_database("chaos", "--store", args) },
     Verb { name: "fleet", arguments: "[--histories N] [--seed S] [--bugs] [...]", about: "servers, workers and databases on hosts of their own, while they are killed, frozen, cut off, replaced and cloned", run: fleet::run },
     Verb { name: "scale", arguments: "laptop [...]", about: "a thousand jobs at once, and a hundred thousand in the history", run: |args| trials::run_with_proof("scale", args) },
     Verb { name: "fuzz", arguments: "[--seconds N] [--bug NAME] [TARGET]", about: "every parser of what comes from outside, under libFuzzer", run: fuzz::run },
@@ -120,6 +120,14 @@ fn of_either(verb: &str, arguments: &[&str]) -> Outcome {
         ["store", ..] if arguments.contains(&"--beside") => trials::run_with_proof(verb, arguments),
         _ => proof::run(verb, arguments),
     }
+}
+
+/// Runs a verb of the trials that needs a database with this flag.
+fn on_a_database(verb: &str, flag: &str, arguments: &[&str]) -> Outcome {
+    if arguments.contains(&flag) {
+        tools::need(&format!("{verb} {flag}"))?;
+    }
+    trials::run(verb, arguments)
 }
 
 fn help() -> Outcome {

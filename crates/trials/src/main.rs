@@ -18,6 +18,7 @@ mod leases;
 mod orphans;
 mod place;
 mod points;
+mod postgres;
 mod power_loss;
 mod processes;
 mod product;

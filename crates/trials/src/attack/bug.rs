@@ -17,4 +17,10 @@ pub(super) enum Bug {
     OutputHasNoCap,
     /// Every profile of a repository is trusted.
     ProfilesAreTrusted,
+    /// Workers speak SQL: what a worker's token opens is the journal itself.
+    WorkersSpeakSql,
+    /// The files of a worker can be read by the user of its jobs.
+    TokenIsOpen,
+    /// A worker accepts whatever certificate it is shown.
+    AnyCertificate,
 }

@@ -13,6 +13,7 @@
 //! - [`questions`]: an agent against the person it asks.
 //! - [`profiles`]: a repository against the user that runs jobs in it.
 //! - [`bombs`]: too much of something.
+//! - [`fleet`]: the same against a server and its workers.
 //! - [`attempt`]: an attempt, and how it must end. [`bug`]: guards that can be taken away.
 //! - [`seeded`]: what is broken on purpose, and must be noticed.
 
@@ -21,6 +22,7 @@ pub(crate) mod attacker;
 mod attempt;
 mod bombs;
 mod bug;
+mod fleet;
 mod names;
 mod profiles;
 mod questions;
@@ -35,25 +37,23 @@ mod transport;
 use std::time::Instant;
 
 use crate::args::Args;
-use attempt::{Attempt, Ends};
+use attempt::Groups;
 use setup::Setup;
 
-const USAGE: &str = "attack [--short] [--only WORD] [--no-bugs]
+const USAGE: &str = "attack [--fleet] [--short] [--only WORD] [--no-bugs]
 
 Starts the product for an ordinary user and attacks it: as other users, from inside of jobs, with names, output and requests that
 no client of ours would send. Every attempt must be refused, survived, or be a limit that the book admits. Then some of it is broken
 on purpose, and that must be noticed. Needs root, to be those users.
 
+  --fleet      attacks a server and its workers, by a stolen token, from inside of jobs, as another host and over the network
   --short      smaller bombs
   --only WORD  only attempts of this item or group, or with this word in them
   --no-bugs    nothing is broken on purpose";
 
-/// The page that admits what is not guarded against.
-const PAGE: (&str, &str) = ("docs/concepts/attacks.md", include_str!("../../../../docs/concepts/attacks.md"));
-
 /// The attempts, by group.
 #[rustfmt::skip] // One row, one group.
-const GROUPS: &[(&str, &[Attempt])] = &[
+const GROUPS: &Groups<Setup> = &[
     ("transport", transport::ATTEMPTS),
     ("a job against its supervisor", agent::ATTEMPTS),
     ("a job against its records", records::ATTEMPTS),
@@ -72,28 +72,17 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         println!("{USAGE}");
         return Ok(true);
     }
-    let args = Args::new(words, &["--only"], &["--short", "--no-bugs"])?;
+    let args = Args::new(words, &["--only"], &["--fleet", "--short", "--no-bugs"])?;
     if !rustix::process::geteuid().is_root() {
         return Err("only root can be several users: run it as root".to_owned());
     }
     let begun = Instant::now();
-    let only = args.text("--only");
-    let (mut tried, mut wrong) = (0, 0);
-    for (group, attempts) in GROUPS {
-        let chosen: Vec<&Attempt> = attempts
-            .iter()
-            .filter(|attempt| only.is_none_or(|only| attempt.is_called(group, only)))
-            .collect();
-        if chosen.is_empty() {
-            continue;
-        }
-        println!("\n{group}");
-        let setup = Setup::new(None, args.has("--short"))?;
-        for attempt in chosen {
-            tried += 1;
-            wrong += usize::from(!attempt.row(&setup));
-        }
-    }
+    let (only, is_short) = (args.text("--only"), args.has("--short"));
+    let fleet = args.has("--fleet").then(|| fleet::Grounds::new(is_short)).transpose()?;
+    let (tried, wrong) = match &fleet {
+        Some(grounds) => attempt::make_all(fleet::GROUPS, only, || grounds.parties(None))?,
+        None => attempt::make_all(GROUPS, only, || Setup::new(None, is_short))?,
+    };
     println!("\n{tried} attempts in {:.1} s", begun.elapsed().as_secs_f64());
     if tried == 0 {
         return Err(format!("there is no attempt called `{}`", only.unwrap_or_default()));
@@ -101,50 +90,21 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     if wrong > 0 {
         eprintln!("FAILED: {wrong} of {tried} attempts did not end as they must");
     }
-    let bugs = args.has("--no-bugs") || only.is_some() || seeded::run(args.has("--short"), attempt_named)?;
-    Ok(wrong == 0 && bugs)
-}
-
-impl Attempt {
-    fn is_called(&self, group: &str, word: &str) -> bool {
-        word == group || word == self.item.to_string() || self.what.contains(word)
-    }
-
-    /// Makes it and prints its row; reports whether it ended as it must.
-    fn row(&self, setup: &Setup) -> bool {
-        let ended = (self.make)(setup).and_then(|how| match self.ends {
-            Ends::Limit(heading) if !admits(PAGE.1, heading) => {
-                Err(format!("{how}; {} has no heading `{heading}`", PAGE.0))
-            }
-            Ends::Limit(heading) => Ok(format!("{how}; {}: {heading}", PAGE.0)),
-            Ends::Refused | Ends::Survived => Ok(how),
-        });
-        let (word, how) = match &ended {
-            Ok(how) => (self.ends.word(), how),
-            Err(why) => ("FAILED", why),
-        };
-        println!("{:>3}  {:<74} {word:<9} {}", self.item, self.what, setup.shown(how));
-        ended.is_ok()
-    }
-}
-
-/// Reports whether a page has a heading.
-fn admits(page: &str, heading: &str) -> bool {
-    page.lines().any(|line| line.trim_start_matches('#').trim() == heading && line.starts_with('#'))
-}
-
-/// Returns the attempt of a name.
-fn attempt_named(what: &str) -> Option<&'static Attempt> {
-    GROUPS.iter().flat_map(|(_, attempts)| attempts.iter()).find(|attempt| attempt.what == what)
+    let is_noticed = match &fleet {
+        _ if args.has("--no-bugs") || only.is_some() => true,
+        Some(grounds) => seeded::run(seeded::OF_A_FLEET, fleet::GROUPS, |bug| grounds.parties(Some(bug)))?,
+        None => seeded::run(seeded::BUGS, GROUPS, |bug| Setup::new(Some(bug), is_short))?,
+    };
+    Ok(wrong == 0 && is_noticed)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::attempt::{Attempt, Ends, PAGE, admits};
     use super::*;
 
-    #[test]
-    fn every_limit_is_admitted_and_every_attempt_has_a_name_of_its_own() {
-        let all: Vec<&Attempt> = GROUPS.iter().flat_map(|(_, attempts)| attempts.iter()).collect();
+    fn check<S: attempt::Parties>(groups: &Groups<S>) {
+        let all: Vec<&Attempt<S>> = groups.iter().flat_map(|(_, attempts)| attempts.iter()).collect();
         for attempt in &all {
             if let Ends::Limit(heading) = attempt.ends {
                 assert!(admits(PAGE.1, heading), "{}: {heading}", attempt.what);
@@ -154,6 +114,12 @@ mod tests {
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), all.len());
+    }
+
+    #[test]
+    fn every_limit_is_admitted_and_every_attempt_has_a_name_of_its_own() {
+        check(GROUPS);
+        check(fleet::GROUPS);
         assert!(!admits(PAGE.1, "nothing is wrong"));
     }
 }

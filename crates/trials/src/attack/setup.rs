@@ -12,6 +12,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::attacker;
+use super::attempt::Parties;
 use super::bug::Bug;
 use crate::clock;
 use crate::place::{self, Programs};
@@ -59,6 +60,12 @@ impl Drop for Lurker {
     }
 }
 
+impl Parties for Setup {
+    fn place(&self) -> &Path {
+        self.folder.path()
+    }
+}
+
 impl Setup {
     /// Sets it, with the user's daemon.
     pub(super) fn new(bug: Option<Bug>, short: bool) -> Result<Setup, String> {
@@ -72,13 +79,6 @@ impl Setup {
 
     pub(super) fn has(&self, bug: Bug) -> bool {
         self.bug == Some(bug)
-    }
-
-    /// Shows what was said on one line, harmless, since much of it was written by an attacker, and without where all of this is.
-    pub(super) fn shown(&self, text: &str) -> String {
-        let place = self.folder.path().display().to_string();
-        let text = text.trim().replace(&place, "…");
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
     }
 
     /// Returns another installation of the user, whose daemon does not run yet.

@@ -2,6 +2,7 @@
 
 use super::canary::Song;
 use super::fault::{FAULTS, Fault, PHASES, Phase};
+use super::script::Script;
 use crate::random::Random;
 
 /// The jobs of a history.
@@ -19,6 +20,23 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) jobs: Vec<Order>,
     pub(super) faults: Vec<Strike>,
+    /// It strikes faults of its own, one after the other.
+    pub(super) script: Option<Script>,
+}
+
+/// What a history is restricted to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Only {
+    Fault(Fault),
+    Script(Script),
+}
+
+impl Only {
+    /// Returns what has this name.
+    pub(super) fn named(name: &str) -> Option<Only> {
+        let fault = FAULTS.iter().find(|(_, known)| *known == name).map(|(fault, _)| Only::Fault(*fault));
+        fault.or_else(|| Script::named(name).map(Only::Script))
+    }
 }
 
 /// A job that is asked for.
@@ -35,6 +53,8 @@ pub(super) struct Order {
     pub(super) after: Option<usize>,
     /// When it is cancelled.
     pub(super) cancel_at_ms: Option<u64>,
+    /// It is submitted when the script says so.
+    pub(super) on_cue: bool,
 }
 
 /// A fault, and its moment.
@@ -51,7 +71,7 @@ pub(super) struct Strike {
     /// The worker and the server that it strikes otherwise.
     pub(super) worker: usize,
     pub(super) server: usize,
-    /// The clock goes forward, not back.
+    /// The clock goes forward, not back. The host of a database that is replaced is up, and refuses connections.
     pub(super) forward: bool,
 }
 
@@ -63,8 +83,15 @@ pub(super) struct Timing {
 }
 
 impl Plan {
-    /// Makes the plan of a seed. `only` leaves no other faults than this one, and jobs that insist.
-    pub(super) fn of(seed: u64, timing: Timing, only: Option<Fault>) -> Plan {
+    /// Makes the plan of a seed. `only` leaves no other faults than this one, and jobs that insist; or is a script.
+    pub(super) fn of(seed: u64, timing: Timing, only: Option<Only>) -> Plan {
+        let only = match only {
+            Some(Only::Script(script)) => {
+                return Plan { seed, jobs: script.jobs(), faults: Vec::new(), script: Some(script) };
+            }
+            Some(Only::Fault(fault)) => Some(fault),
+            None => None,
+        };
         let mut random = Random::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ 0xf1ee7);
         let mut jobs = orders(&mut random);
         if only.is_some() {
@@ -93,7 +120,7 @@ impl Plan {
                 strike.for_ms = strike.for_ms.max(if freezes(strike.fault) { long_ms } else { 1_500 });
             }
         }
-        Plan { seed, jobs, faults }
+        Plan { seed, jobs, faults, script: None }
     }
 
     /// Reports whether its journal waits for its standby before it acknowledges anything.
@@ -105,8 +132,8 @@ impl Plan {
     pub(super) fn runs_ms(&self, place: usize) -> u64 {
         let order = &self.jobs[place];
         let attempts = u64::from(order.attempts.max(1));
-        let own =
-            attempts * (order.song.runs_ms + order.song.lingers_ms) + (attempts - 1) * order.backoff_ms * 2;
+        let longest = order.song.runs_ms.max(order.song.fails_after_ms) + order.song.lingers_ms;
+        let own = attempts * longest + (attempts - 1) * order.backoff_ms * 2;
         own + order.after.map_or(0, |other| self.runs_ms(other))
     }
 }
@@ -133,13 +160,14 @@ fn orders(random: &mut Random) -> Vec<Order> {
         orders.push(Order {
             at_ms,
             server: random.below(2) as usize,
-            song: Song { runs_ms, fails, lingers_ms: random.below(800) },
+            song: Song { runs_ms, fails, fails_after_ms: runs_ms, lingers_ms: random.below(800) },
             attempts,
             backoff_ms: BACKOFF_MS,
             when_lost: random.chance(60),
             // An earlier one of the plan is not always an earlier one in time.
             after: (place > 0 && random.chance(25)).then(|| random.below(place as u64) as usize),
             cancel_at_ms: cancel,
+            on_cue: false,
         });
     }
     // What another waits for is submitted first.
@@ -152,7 +180,10 @@ fn orders(random: &mut Random) -> Vec<Order> {
 }
 
 fn strike(random: &mut Random, fault: Fault, jobs: &[Order], timing: Timing, worker: usize) -> Strike {
-    let phase = random.pick(&PHASES).0;
+    let phase = match random.pick(&PHASES).0 {
+        Phase::Idle if fault.is_of_keeper() => Phase::Running,
+        phase => phase,
+    };
     let aim = aim(random, phase, jobs);
     let order = &jobs[aim];
     let at_ms = match phase {
@@ -160,6 +191,7 @@ fn strike(random: &mut Random, fault: Fault, jobs: &[Order], timing: Timing, wor
         Phase::Running => order.at_ms + 150 + random.below(order.song.runs_ms),
         Phase::Stopping => order.cancel_at_ms.unwrap_or(order.at_ms) + 30 + random.below(300),
         Phase::Between => order.at_ms + order.song.runs_ms + 150 + random.below(BACKOFF_MS),
+        Phase::Idle => random.below(300),
     };
     let past_lease = timing.lease_ms + random.below(timing.margin_ms + 2_500);
     let short = if random.chance(30) { past_lease } else { 1_500 };
@@ -192,6 +224,7 @@ fn aim(random: &mut Random, phase: Phase, jobs: &[Order]) -> usize {
         Phase::Running => order.song.runs_ms >= 1_000,
         Phase::Stopping => order.cancel_at_ms.is_some_and(|at| at < order.at_ms + order.song.runs_ms),
         Phase::Between => order.song.fails > 0 && order.attempts > 1 && order.after.is_none(),
+        Phase::Idle => true,
     };
     let fitting: Vec<usize> = (0..jobs.len()).filter(|place| fits(&jobs[*place])).collect();
     match fitting.is_empty() {

@@ -1,0 +1,155 @@
+//! Scripts: histories whose faults are aimed, each at a rule that faults at random moments seldom meet. A script waits for what it reads off the log, the notes of
+//! canaries and a worker's folder. It is judged like every history, and nothing is wrong with it unless its rule is broken.
+
+use std::time::{Duration, Instant};
+
+use super::canary::Song;
+use super::fault::Fault;
+use super::plan::Order;
+use super::stage::Stage;
+use crate::clock;
+
+/// A script.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Script {
+    LostClaims,
+    ForgottenClaims,
+    LateReply,
+    LateKeeper,
+    LateClaim,
+}
+
+/// Every script, with its name.
+#[rustfmt::skip] // One row, one script.
+pub(super) const SCRIPTS: [(Script, &str); 5] = [
+    (Script::LostClaims, "claims lost by a failover"),
+    (Script::ForgottenClaims, "claims lost by a snapshot"),
+    (Script::LateReply, "renewal answered late"),
+    (Script::LateKeeper, "keeper late by less than the margin"),
+    (Script::LateClaim, "claim answered late"),
+];
+
+/// The lease of workers in most scripts: beside it, what the machine takes for a failover is short.
+const LEASE_MS: u64 = 5_000;
+
+/// The lease where nothing else takes long.
+const SHORT_LEASE_MS: u64 = 3_000;
+
+/// How long the attempt runs that is to meet another one.
+const LONG_MS: u64 = 15_000;
+
+impl Script {
+    pub(super) fn named(name: &str) -> Option<Script> {
+        SCRIPTS.iter().find(|(_, known)| *known == name).map(|(script, _)| *script)
+    }
+
+    pub(super) fn lease_ms(self) -> u64 {
+        if self == Script::LateKeeper { SHORT_LEASE_MS } else { LEASE_MS }
+    }
+
+    /// Returns the jobs that it needs.
+    pub(super) fn jobs(self) -> Vec<Order> {
+        let fails_once = Song { runs_ms: LONG_MS, fails: 1, fails_after_ms: 100, lingers_ms: 0 };
+        let order = Order {
+            at_ms: 0,
+            server: 0,
+            song: fails_once,
+            attempts: 6,
+            backoff_ms: 1_500,
+            when_lost: true,
+            after: None,
+            cancel_at_ms: None,
+            on_cue: self == Script::LateReply || self == Script::LateClaim,
+        };
+        match self {
+            // All of them are between two attempts at the same time.
+            Script::LostClaims | Script::ForgottenClaims => vec![Order { backoff_ms: 5_000, ..order }; 8],
+            Script::LateClaim => vec![order],
+            Script::LateReply | Script::LateKeeper => {
+                vec![Order { song: Song { fails: 0, ..fails_once }, backoff_ms: 1, ..order }]
+            }
+        }
+    }
+
+    pub(super) fn play(self, stage: &mut Stage<'_>) -> Result<(), String> {
+        match self {
+            Script::LostClaims => lost_claims(stage, Fault::PromoteBehind),
+            Script::ForgottenClaims => lost_claims(stage, Fault::Restore),
+            Script::LateReply => late_reply(stage),
+            Script::LateKeeper => late_keeper(stage),
+            Script::LateClaim => late_claim(stage),
+        }
+    }
+}
+
+/// Jobs are claimed and run, and the database forgets their claims.
+fn lost_claims(stage: &mut Stage<'_>, fault: Fault) -> Result<(), String> {
+    let all = 8;
+    stage.until("every job has failed once", |stage| {
+        stage.with_facts("attempt_ended", 1).filter(|count| *count == all)
+    })?;
+    let lost = stage.strike(fault, 0)?;
+    if stage.with_facts("claimed", 2) != Some(0) {
+        return Err("a second attempt was faster than the fault".to_owned());
+    }
+    stage.until("every job runs again", |stage| (stage.alive().len() == all).then_some(()))?;
+    stage.end(lost)
+}
+
+/// A renewal is stored, and its answer is read when others are about to end the life. A job that is launched then must not have a lease.
+fn late_reply(stage: &mut Stage<'_>) -> Result<(), String> {
+    let others = stage.leave_one_worker()?;
+    let first = stage.until("the worker has a beat", |stage| stage.beat(0))?;
+    let before = stage.until("it was renewed", |stage| stage.beat(0).filter(|beat| *beat > first))?;
+    // It has the answer to that one, and the next is not due yet.
+    clock::rest(Duration::from_millis(300));
+    let cut = stage.strike(Fault::CutFromServers, 0)?;
+    stage.until("a renewal is stored", |stage| stage.beat(0).filter(|beat| *beat > before))?;
+    let stored = Instant::now();
+    let frozen = stage.strike(Fault::FreezeWorker, 0)?;
+    stage.end(cut)?;
+    stage.cue();
+    stage.until("the job is submitted", |stage| {
+        stage.with_facts("submitted", 1).filter(|count| *count == 1)
+    })?;
+    stage.rest_until(stored, Duration::from_millis(LEASE_MS + 800));
+    stage.end(frozen)?;
+    stage.until("it runs", |stage| stage.alive().pop())?;
+    let frozen = stage.strike(Fault::FreezeWorker, 0)?;
+    stage.end_all(others)?;
+    stage.until("it runs elsewhere", |stage| (stage.runs() > 1).then_some(()))?;
+    clock::rest(Duration::from_millis(500));
+    stage.end(frozen)
+}
+
+/// The guard of a tree is gone, and its shim ends it later than at its lease's end, but before the margin is over.
+fn late_keeper(stage: &mut Stage<'_>) -> Result<(), String> {
+    stage.until("it runs", |stage| stage.alive().pop())?;
+    let frozen = stage.strike_keeper(Fault::FreezeBoth)?;
+    let killed = stage.strike_keeper(Fault::KillGuard)?;
+    let end_ms = stage.until("its lease is known", Stage::lease_end)?;
+    let thaw_ms = end_ms + 2_200;
+    clock::rest(Duration::from_millis(thaw_ms.saturating_sub(clock::boot_ns() / 1_000_000)));
+    stage.end(frozen)?;
+    stage.end(killed)
+}
+
+/// A claim is stored, and its answer is read when the job runs elsewhere.
+fn late_claim(stage: &mut Stage<'_>) -> Result<(), String> {
+    let others = stage.leave_one_worker()?;
+    stage.cue();
+    stage.until("it has failed once", |stage| {
+        stage.with_facts("attempt_ended", 1).filter(|count| *count == 1)
+    })?;
+    let cut = stage.strike(Fault::CutFromServers, 0)?;
+    stage.until("it is claimed again", |stage| stage.with_facts("claimed", 2).filter(|count| *count == 1))?;
+    let frozen = stage.strike(Fault::FreezeWorker, 0)?;
+    stage.end(cut)?;
+    stage.end_all(others)?;
+    stage.until("it runs elsewhere", |stage| (stage.runs() > 1).then_some(()))?;
+    clock::rest(Duration::from_millis(300));
+    stage.end(frozen)?;
+    // What it launches now is too late.
+    clock::rest(Duration::from_secs(2));
+    Ok(())
+}

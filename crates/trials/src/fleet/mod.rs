@@ -114,7 +114,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     })?;
     report.print(begin.elapsed());
     let found = if bug.is_some() { report.caught() } else { report.verdict() };
-    if found.is_err() && bug.is_none() {
+    if found.is_err() == bug.is_none() {
         let kept = place.keep();
         eprintln!("what is left of it: {}", kept.display());
     }
@@ -151,7 +151,7 @@ fn play_all(
             let is_late = history.begin.elapsed() > HISTORY_MAX;
             match history.process.try_wait() {
                 Ok(None) if !is_late => still.push(history),
-                _ => report.add(&result(&mut history)),
+                _ => report.add(&result(&mut history, has_bug)),
             }
         }
         playing = still;
@@ -190,8 +190,8 @@ fn play(
     Ok(Playing { seed, folder, process, begin: Instant::now() })
 }
 
-/// Returns what a history left, once it is over.
-fn result(history: &mut Playing) -> Value {
+/// Returns what a history left, once it is over. What is left of one that is sound tells why a bug was not caught.
+fn result(history: &mut Playing, is_kept: bool) -> Value {
     end(&mut history.process);
     let text = fs::read_to_string(history.folder.join("result.json")).unwrap_or_default();
     let result = serde_json::from_str(&text);
@@ -203,7 +203,8 @@ fn result(history: &mut Playing) -> Value {
     for database in ["d1", "d2"] {
         let _ = fs::remove_dir_all(history.folder.join(database));
     }
-    if result["failed"].is_null() && result["violations"].as_array().is_some_and(Vec::is_empty) {
+    let is_sound = result["failed"].is_null() && result["violations"].as_array().is_some_and(Vec::is_empty);
+    if is_sound && !is_kept {
         let _ = fs::remove_dir_all(&history.folder);
     }
     result

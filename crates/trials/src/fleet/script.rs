@@ -29,14 +29,16 @@ pub(super) const SCRIPTS: [(Script, &str); 5] = [
     (Script::LateClaim, "claim answered late"),
 ];
 
-/// The lease of workers in most scripts: beside it, what the machine takes for a failover is short.
+/// The lease of workers in most scripts; where nothing else takes long; and beside which a failover is short.
 const LEASE_MS: u64 = 5_000;
-
-/// The lease where nothing else takes long.
 const SHORT_LEASE_MS: u64 = 3_000;
+const LONG_LEASE_MS: u64 = 8_000;
+
+/// How long before a request its answer is cut off. TCP sends what follows a request without an answer for as long as that, and no longer.
+const AHEAD_MS: u64 = 150;
 
 /// How long the attempt runs that is to meet another one.
-const LONG_MS: u64 = 15_000;
+const LONG_MS: u64 = 20_000;
 
 impl Script {
     pub(super) fn named(name: &str) -> Option<Script> {
@@ -44,7 +46,11 @@ impl Script {
     }
 
     pub(super) fn lease_ms(self) -> u64 {
-        if self == Script::LateKeeper { SHORT_LEASE_MS } else { LEASE_MS }
+        match self {
+            Script::LostClaims => LONG_LEASE_MS,
+            Script::LateKeeper => SHORT_LEASE_MS,
+            _ => LEASE_MS,
+        }
     }
 
     /// Returns the jobs that it needs.
@@ -55,7 +61,7 @@ impl Script {
             server: 0,
             song: fails_once,
             attempts: 6,
-            backoff_ms: 1_500,
+            backoff_ms: 2_000,
             when_lost: true,
             after: None,
             cancel_at_ms: None,
@@ -101,8 +107,7 @@ fn late_reply(stage: &mut Stage<'_>) -> Result<(), String> {
     let others = stage.leave_one_worker()?;
     let first = stage.until("the worker has a beat", |stage| stage.beat(0))?;
     let before = stage.until("it was renewed", |stage| stage.beat(0).filter(|beat| *beat > first))?;
-    // It has the answer to that one, and the next is not due yet.
-    clock::rest(Duration::from_millis(300));
+    clock::rest(Duration::from_millis(LEASE_MS / 3 - AHEAD_MS));
     let cut = stage.strike(Fault::CutFromServers, 0)?;
     stage.until("a renewal is stored", |stage| stage.beat(0).filter(|beat| *beat > before))?;
     let stored = Instant::now();
@@ -141,6 +146,8 @@ fn late_claim(stage: &mut Stage<'_>) -> Result<(), String> {
     stage.until("it has failed once", |stage| {
         stage.with_facts("attempt_ended", 1).filter(|count| *count == 1)
     })?;
+    let due_ms = stage.until("it is due", Stage::due_ms)?;
+    clock::rest(Duration::from_millis(due_ms.saturating_sub(AHEAD_MS)));
     let cut = stage.strike(Fault::CutFromServers, 0)?;
     stage.until("it is claimed again", |stage| stage.with_facts("claimed", 2).filter(|count| *count == 1))?;
     let frozen = stage.strike(Fault::FreezeWorker, 0)?;

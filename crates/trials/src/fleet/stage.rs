@@ -121,6 +121,13 @@ impl<'a> Stage<'a> {
         ))
     }
 
+    /// Returns in how many milliseconds the first job can be claimed.
+    pub(super) fn due_ms(&self) -> Option<u64> {
+        let job = uuid(&self.jobs[0])?;
+        let now = "floor(extract(epoch from clock_timestamp()) * 1000)::bigint";
+        self.sql(&format!("select greatest(due - {now}, 0) from ready where job = '{job}'"))
+    }
+
     fn sql<T: std::str::FromStr>(&self, sql: &str) -> Option<T> {
         self.cast.databases[self.cast.first].sql(sql).ok()?.trim().parse().ok()
     }

@@ -116,6 +116,8 @@ pub(super) fn strike_at(
             worker.host.power_off();
             worker.process = None;
         }
+        // One at a time.
+        Fault::Clone if cast.clone.is_some() => return Ok(None),
         Fault::Clone => cast.clone_worker(lasting.worker)?,
         Fault::Upgrade => cast.stop_worker(lasting.worker)?,
     }

@@ -32,7 +32,11 @@ pub(super) const SCRIPTS: [(Script, &str); 5] = [
 /// The lease of workers in most scripts; where nothing else takes long; and beside which a failover is short.
 const LEASE_MS: u64 = 5_000;
 const SHORT_LEASE_MS: u64 = 3_000;
+const SHORTER_LEASE_MS: u64 = 4_000;
 const LONG_LEASE_MS: u64 = 8_000;
+
+/// How long a worker is frozen that is to read an answer late. After 5 s without a word it would close its connection first.
+const FROZEN: Duration = Duration::from_millis(3_700);
 
 /// How long before a request its answer is cut off. TCP sends what follows a request without an answer for as long as that, and no longer.
 const AHEAD_MS: u64 = 150;
@@ -49,6 +53,7 @@ impl Script {
         match self {
             Script::LostClaims => LONG_LEASE_MS,
             Script::LateKeeper => SHORT_LEASE_MS,
+            Script::LateClaim => SHORTER_LEASE_MS,
             _ => LEASE_MS,
         }
     }
@@ -102,22 +107,19 @@ fn lost_claims(stage: &mut Stage<'_>, fault: Fault) -> Result<(), String> {
     stage.end(lost)
 }
 
-/// A renewal is stored, and its answer is read when others are about to end the life. A job that is launched then must not have a lease.
+/// A renewal is stored, and its answer reaches the worker when others are about to end its life. What it launches then must not have a lease.
 fn late_reply(stage: &mut Stage<'_>) -> Result<(), String> {
     let others = stage.leave_one_worker()?;
     let first = stage.until("the worker has a beat", |stage| stage.beat(0))?;
     let before = stage.until("it was renewed", |stage| stage.beat(0).filter(|beat| *beat > first))?;
     clock::rest(Duration::from_millis(LEASE_MS / 3 - AHEAD_MS));
+    let begin = Instant::now();
     let cut = stage.strike(Fault::CutFromServers, 0)?;
     stage.until("a renewal is stored", |stage| stage.beat(0).filter(|beat| *beat > before))?;
-    let stored = Instant::now();
     let frozen = stage.strike(Fault::FreezeWorker, 0)?;
     stage.end(cut)?;
     stage.cue();
-    stage.until("the job is submitted", |stage| {
-        stage.with_facts("submitted", 1).filter(|count| *count == 1)
-    })?;
-    stage.rest_until(stored, Duration::from_millis(LEASE_MS + 800));
+    stage.rest_until(begin, FROZEN);
     stage.end(frozen)?;
     stage.until("it runs", |stage| stage.alive().pop())?;
     let frozen = stage.strike(Fault::FreezeWorker, 0)?;
@@ -139,7 +141,7 @@ fn late_keeper(stage: &mut Stage<'_>) -> Result<(), String> {
     stage.end(killed)
 }
 
-/// A claim is stored, and its answer is read when the job runs elsewhere.
+/// A claim is stored, and its answer is read when the lease is over. What is launched then must not run.
 fn late_claim(stage: &mut Stage<'_>) -> Result<(), String> {
     let others = stage.leave_one_worker()?;
     stage.cue();
@@ -148,15 +150,18 @@ fn late_claim(stage: &mut Stage<'_>) -> Result<(), String> {
     })?;
     let due_ms = stage.until("it is due", Stage::due_ms)?;
     clock::rest(Duration::from_millis(due_ms.saturating_sub(AHEAD_MS)));
+    let begin = Instant::now();
     let cut = stage.strike(Fault::CutFromServers, 0)?;
     stage.until("it is claimed again", |stage| stage.with_facts("claimed", 2).filter(|count| *count == 1))?;
     let frozen = stage.strike(Fault::FreezeWorker, 0)?;
     stage.end(cut)?;
-    stage.end_all(others)?;
-    stage.until("it runs elsewhere", |stage| (stage.runs() > 1).then_some(()))?;
-    clock::rest(Duration::from_millis(300));
+    // Its lease is over by then.
+    stage.rest_until(begin, FROZEN);
     stage.end(frozen)?;
-    // What it launches now is too late.
-    clock::rest(Duration::from_secs(2));
-    Ok(())
+    stage.until("it runs", |stage| stage.alive().pop())?;
+    let frozen = stage.strike(Fault::FreezeWorker, 0)?;
+    stage.end_all(others)?;
+    stage.until("it runs elsewhere", |stage| (stage.runs() > 2).then_some(()))?;
+    clock::rest(Duration::from_millis(500));
+    stage.end(frozen)
 }

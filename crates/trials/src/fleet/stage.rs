@@ -59,9 +59,7 @@ impl<'a> Stage<'a> {
     }
 
     fn strike_at(&mut self, fault: Fault, worker: usize, job: &str) -> Result<Lasting, String> {
-        let strike =
-            Strike { fault, at_ms: 0, at_launch: false, for_ms: 0, aim: 0, worker, server: 0, forward: true };
-        let struck = strike::strike_at(self.cast, self.notes, strike, job)?;
+        let struck = strike::strike_at(self.cast, self.notes, aimed(fault, worker), job)?;
         (self.say)(&format!("{} strikes", fault.name()));
         struck.ok_or_else(|| format!("{} finds nothing to strike", fault.name()))
     }
@@ -152,6 +150,11 @@ impl<'a> Stage<'a> {
         };
         leases.filter_map(|file| until(&file.ok()?.path())).max()
     }
+}
+
+/// Returns a strike without a moment: the script has its own.
+fn aimed(fault: Fault, worker: usize) -> Strike {
+    Strike { fault, at_ms: 0, at_launch: false, for_ms: 0, aim: 0, worker, server: 0, forward: true }
 }
 
 fn uuid(job: &str) -> Option<String> {

@@ -29,6 +29,11 @@ pub(super) struct Lasting {
 }
 
 impl Lasting {
+    /// Returns a fault that was struck in another way.
+    pub(super) fn begun(strike: Strike, from_ns: u64) -> Lasting {
+        Lasting { strike, worker: strike.worker, frozen: Vec::new(), from_ns }
+    }
+
     /// Returns the worker that was struck.
     pub(super) fn worker(&self) -> Option<&'static str> {
         let of_worker = matches!(
@@ -67,8 +72,7 @@ pub(super) fn strike_at(
     strike: Strike,
     job: &str,
 ) -> Result<Option<Lasting>, String> {
-    let mut lasting =
-        Lasting { strike, worker: strike.worker, frozen: Vec::new(), from_ns: clock::boot_ns() };
+    let mut lasting = Lasting::begun(strike, clock::boot_ns());
     let (server, first) = (strike.server, cast.first);
     match strike.fault {
         Fault::KillWorker => {

@@ -2,7 +2,7 @@
 //! what clients were told, and the log.
 //!
 //! - [`host`]: a host, its network and its processes. [`database`]: PostgreSQL on one. [`cast`]: all of them.
-//! - [`plan`]: what happens in a history, from its seed. [`fault`]: what can happen. [`strike`]: how it is done. [`phase`]: what it met.
+//! - [`plan`]: what happens in a history, from its seed. [`orders`]: its jobs and faults. [`fault`]: what can happen. [`strike`]: how it is done. [`phase`]: what it met.
 //! - [`script`]: histories whose faults are aimed. [`stage`]: what they can do and see.
 //! - [`canary`]: the command of every job. [`ask`]: one request of a client. [`history`]: one history.
 //! - [`evidence`], [`check`]: what is known at the end, and what is wrong with it. [`report`]: the figures of many.
@@ -16,6 +16,7 @@ mod evidence;
 mod fault;
 pub(crate) mod history;
 pub(crate) mod host;
+mod orders;
 mod phase;
 mod plan;
 mod report;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::canary::Song;
 use super::fault::Fault;
-use super::plan::Order;
+use super::orders::Order;
 use super::stage::Stage;
 use crate::clock;
 

@@ -11,7 +11,7 @@ use super::canary::{self, Run};
 use super::cast::{Cast, WORKERS};
 use super::evidence::Struck;
 use super::fault::Fault;
-use super::plan::Strike;
+use super::orders::Strike;
 use super::strike::{self, Lasting};
 use crate::clock;
 

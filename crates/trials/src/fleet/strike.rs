@@ -9,7 +9,7 @@ use lastword_proc::Line;
 use super::canary::{self, Run};
 use super::cast::{Cast, WORKERS};
 use super::fault::Fault;
-use super::plan::Strike;
+use super::orders::Strike;
 use crate::clock;
 
 /// How long to look for a process that can be struck.

@@ -49,7 +49,10 @@ const ALIVE: &str = with_here!(
         select from lives l cross join meta m
         where l.owner = $1 and l.incarnation = $2
             and l.incarnation between m.instance_first and m.instance_last
-            and not exists (select from lives n where n.owner = l.owner and n.incarnation > l.incarnation)
+            and not exists (
+                select from lives n
+                where n.owner = l.owner and n.incarnation > l.incarnation and n.incarnation <= m.instance_last
+            )
     ), g.slots, g.paused, g.day_tokens, g.day_money_micros, s.tokens, s.money_micros, m.settling is not null, c.now,
         g::text, q.held + (select coalesce(sum(n.change), 0) from slot_changes n where n.queue = q.queue)::bigint
     from (select coalesce($6::bigint, floor(extract(epoch from clock_timestamp()) * 1000)::bigint) as now) c
@@ -66,7 +69,10 @@ const ALIVE_HERE: &str = "
             select from lives l
             where l.incarnation = j.holder_incarnation
                 and l.incarnation between m.instance_first and m.instance_last
-                and not exists (select from lives n where n.owner = l.owner and n.incarnation > l.incarnation)
+                and not exists (
+                    select from lives n
+                    where n.owner = l.owner and n.incarnation > l.incarnation and n.incarnation <= m.instance_last
+                )
         )
     order by j.job limit $3
     for update of j skip locked";

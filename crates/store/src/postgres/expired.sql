@@ -16,8 +16,11 @@ with recursive holders (life) as (
     where h.life is not null
         and (
             l.incarnation is null
-            -- Replaced by a later life of the same owner.
-            or exists (select from lives n where n.owner = l.owner and n.incarnation > l.incarnation)
+            -- Replaced by a later life of the same owner. The number of an earlier instance may be higher.
+            or exists (
+                select from lives n
+                where n.owner = l.owner and n.incarnation > l.incarnation and n.incarnation <= m.instance_last
+            )
         )
 )
 select j.job, g.host, g.boot

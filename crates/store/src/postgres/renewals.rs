@@ -30,7 +30,10 @@ const RENEW: &str = with_here!(
         from asked a join locked k on k.incarnation = a.life cross join meta m
         where l.incarnation = a.life and l.owner = a.owner
             and l.incarnation between m.instance_first and m.instance_last
-            and not exists (select from lives n where n.owner = l.owner and n.incarnation > l.incarnation)
+            and not exists (
+                select from lives n
+                where n.owner = l.owner and n.incarnation > l.incarnation and n.incarnation <= m.instance_last
+            )
             and a.lease_ms <= m.lease_max_ms
             and exists (select from here)
         returning l.owner, l.incarnation, l.beat, pg_current_xact_id()::text::bigint + m.feed_offset as place

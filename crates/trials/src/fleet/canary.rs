@@ -24,8 +24,9 @@ const FAILED: i32 = 75;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Song {
     pub(super) runs_ms: u64,
-    /// So many attempts fail.
+    /// So many attempts fail, each after this time.
     pub(super) fails: u64,
+    pub(super) fails_after_ms: u64,
     /// How long it goes on after it was told to stop.
     pub(super) lingers_ms: u64,
 }
@@ -53,20 +54,22 @@ extern "C" fn note_term(_: libc::c_int) {
 /// Returns the words of a job that sings.
 pub(super) fn argv(trials: &Path, notes: &Path, song: &Song) -> Vec<String> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
-    let numbers = [song.runs_ms, song.fails, song.lingers_ms].map(|number| number.to_string());
+    let numbers = [song.runs_ms, song.fails, song.fails_after_ms, song.lingers_ms];
+    let numbers = numbers.map(|number| number.to_string());
     [text(trials), VERB.to_owned(), text(notes)].into_iter().chain(numbers).collect()
 }
 
-/// Runs `fleet-canary NOTES RUNS_MS FAILS LINGERS_MS`.
+/// Runs `fleet-canary NOTES RUNS_MS FAILS FAILS_AFTER_MS LINGERS_MS`.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
-    let [notes, numbers @ ..] = words else { return Err("NOTES RUNS_MS FAILS LINGERS_MS".to_owned()) };
+    let [notes, numbers @ ..] = words else { return Err("NOTES NUMBERS".to_owned()) };
     let numbers: Result<Vec<u64>, _> = numbers.iter().map(|word| word.parse()).collect();
-    let [runs_ms, fails, lingers_ms] = numbers.map_err(|_| "not a number")?[..] else {
-        return Err("three numbers are missing".to_owned());
+    let [runs_ms, fails, fails_after_ms, lingers_ms] = numbers.map_err(|_| "not a number")?[..] else {
+        return Err("four numbers are missing".to_owned());
     };
     // SAFETY: the handler only stores a flag.
     unsafe { libc::signal(libc::SIGTERM, note_term as extern "C" fn(libc::c_int) as libc::sighandler_t) };
-    sing(notes, &Song { runs_ms, fails, lingers_ms }).map_err(|error| format!("{notes}: {error}"))
+    sing(notes, &Song { runs_ms, fails, fails_after_ms, lingers_ms })
+        .map_err(|error| format!("{notes}: {error}"))
 }
 
 fn sing(notes: &str, song: &Song) -> io::Result<bool> {
@@ -84,14 +87,16 @@ fn sing(notes: &str, song: &Song) -> io::Result<bool> {
     let file = OpenOptions::new().append(true).open(notes)?;
     note(&file, "born", &who, 0)?;
     let (begin, mut told) = (clock::boot_ns(), None);
+    let (code, runs_ms) =
+        if attempt <= song.fails { (FAILED, song.fails_after_ms) } else { (0, song.runs_ms) };
     let since = |ns: u64| (clock::boot_ns() - ns) / 1_000_000;
     let code = loop {
         if TERM.load(Ordering::Relaxed) && since(*told.get_or_insert_with(clock::boot_ns)) >= song.lingers_ms
         {
             break STOPPED;
         }
-        if told.is_none() && since(begin) >= song.runs_ms {
-            break if attempt <= song.fails { FAILED } else { 0 };
+        if told.is_none() && since(begin) >= runs_ms {
+            break code;
         }
         clock::rest(BEAT);
         note(&file, "beat", &who, 0)?;

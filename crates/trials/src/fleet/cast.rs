@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::database::{self, Database};
 use super::host::{FOLDER, Host, Process, said};
-use super::plan::Timing;
+use super::orders::Timing;
 use crate::clock;
 use crate::place::Programs;
 
@@ -156,8 +156,11 @@ impl Cast {
         Ok(())
     }
 
-    /// Starts a worker on its host.
+    /// Starts a worker on its host, unless that is down: then it is started when the host is up again.
     pub(super) fn start_worker(&mut self, which: usize) -> Result<(), String> {
+        if !self.workers[which].host.is_up() {
+            return Ok(());
+        }
         start(&mut self.workers[which], &self.programs, self.timing)
     }
 

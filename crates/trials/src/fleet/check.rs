@@ -137,26 +137,34 @@ fn successes(evidence: &Evidence, findings: &mut Findings) {
     }
 }
 
-/// Every job ends.
+/// Every job ends in time: no client that asks later is told that it has not.
 fn in_time(evidence: &Evidence, findings: &mut Findings) {
-    let last_fault = evidence.faults.iter().map(|fault| fault.to_ns).max().unwrap_or(0);
     for logged in &evidence.log {
-        let due = last_fault.max(logged.submitted_ns()) + evidence.patience_ns + logged.runs_ns;
-        match logged.ended_ns {
-            Some(at) if at <= due => {}
-            Some(at) => {
-                let late = (at - due) / 1_000_000;
-                findings.add(Rule::Late, format!("{} ended {late} ms too late", logged.job));
-            }
-            None => {
-                let last = logged.facts.last().map_or("nothing", |fact| fact.kind.as_str());
-                findings.add(Rule::Late, format!("{} has not ended; the last of it is {last}", logged.job));
-            }
+        let due = evidence.begins_ns(logged) + evidence.patience_ns + logged.runs_ns;
+        if logged.endings().next().is_none() {
+            let last = logged.facts.last().map_or("nothing", |fact| fact.kind.as_str());
+            findings.add(Rule::Late, format!("{} has not ended; the last of it is {last}", logged.job));
+        } else if logged.unended_ns > due {
+            let late = (logged.unended_ns - due) / 1_000_000;
+            findings.add(Rule::Late, format!("{} ended more than {late} ms too late", logged.job));
         }
     }
 }
 
+/// Returns how long after the last fault the slowest job was still told not to have ended, beside its own run time.
+pub(super) fn slowest_ns(evidence: &Evidence) -> u64 {
+    let took = |logged: &Logged| {
+        logged.unended_ns.saturating_sub(evidence.begins_ns(logged)).saturating_sub(logged.runs_ns)
+    };
+    evidence.log.iter().map(took).max().unwrap_or(0)
+}
+
 impl Evidence {
+    /// Returns from when on a job has its time: the last fault is over, and it is submitted.
+    fn begins_ns(&self, logged: &Logged) -> u64 {
+        self.faults.iter().map(|fault| fault.to_ns).max().unwrap_or(0).max(logged.submitted_ns())
+    }
+
     pub(super) fn logged(&self, job: &str) -> Option<&Logged> {
         self.log.iter().find(|logged| logged.job == job)
     }
@@ -202,7 +210,7 @@ mod tests {
                 answer(Answered::Cancelled, 31),
                 answer(Answered::Ended("completed".into()), 50),
             ],
-            log: vec![Logged { job: "a".into(), facts, ended_ns: Some(46), runs_ns: 20 }],
+            log: vec![Logged { job: "a".into(), facts, unended_ns: 44, runs_ns: 20 }],
             faults: vec![Struck { fault: Fault::KillWorker, worker: Some("w1"), from_ns: 15, to_ns: 22 }],
             lost_writes: false,
             patience_ns: 10,
@@ -289,9 +297,14 @@ mod tests {
 
     #[test]
     fn every_job_ends_in_time() {
-        let late = |evidence: &mut Evidence| evidence.log[0].ended_ns = Some(22 + 10 + 20 + 1);
+        let just = |evidence: &mut Evidence| evidence.log[0].unended_ns = 22 + 10 + 20;
+        assert_eq!(rules(just).0, []);
+        let late = |evidence: &mut Evidence| evidence.log[0].unended_ns = 22 + 10 + 20 + 1;
         assert_eq!(rules(late).0, [Rule::Late]);
-        let never = |evidence: &mut Evidence| evidence.log[0].ended_ns = None;
+        let never = |evidence: &mut Evidence| {
+            evidence.log[0].facts.pop();
+            evidence.answers.pop();
+        };
         assert_eq!(rules(never).0, [Rule::Late]);
     }
 }

@@ -12,7 +12,7 @@ pub(super) struct Evidence {
     pub(super) faults: Vec<Struck>,
     /// The journal lost writes that it had acknowledged: a standby that was behind was promoted, or its files were put back.
     pub(super) lost_writes: bool,
-    /// How long after the last fault every job must have ended, beside its own run time.
+    /// How long after the last fault every job must have ended, beside its own run time: what the rule allows, and for how long the machine ran nothing of this history.
     pub(super) patience_ns: u64,
 }
 
@@ -38,8 +38,8 @@ pub(super) enum Answered {
 pub(super) struct Logged {
     pub(super) job: String,
     pub(super) facts: Vec<Fact>,
-    /// When it was first seen to have a last word.
-    pub(super) ended_ns: Option<u64>,
+    /// When a client last asked and was told that it had not ended.
+    pub(super) unended_ns: u64,
     /// How long all its attempts may run, with the pauses between them and what it waits for.
     pub(super) runs_ns: u64,
 }

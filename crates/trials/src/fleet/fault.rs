@@ -55,15 +55,25 @@ pub(super) enum Phase {
     Stopping,
     /// Between two attempts.
     Between,
+    /// There is none: no job is held by the worker that is struck, or by any.
+    Idle,
 }
 
-pub(super) const PHASES: [(Phase, &str); 5] = [
+pub(super) const PHASES: [(Phase, &str); 6] = [
     (Phase::Queued, "queued"),
     (Phase::Launching, "launching"),
     (Phase::Running, "running"),
     (Phase::Stopping, "stopping"),
     (Phase::Between, "between"),
+    (Phase::Idle, "none"),
 ];
+
+impl Phase {
+    /// Reports whether a worker has the job.
+    pub(super) fn is_held(self) -> bool {
+        matches!(self, Phase::Launching | Phase::Running | Phase::Stopping)
+    }
+}
 
 impl Fault {
     pub(super) fn name(self) -> &'static str {
@@ -73,6 +83,11 @@ impl Fault {
     /// Reports whether writes may be lost that were acknowledged.
     pub(super) fn loses_writes(self) -> bool {
         matches!(self, Fault::PromoteBehind | Fault::Restore)
+    }
+
+    /// Reports whether it strikes the keeper of a tree, which an idle worker does not have.
+    pub(super) fn is_of_keeper(self) -> bool {
+        matches!(self, Fault::KillShim | Fault::KillGuard | Fault::FreezeShim | Fault::FreezeBoth)
     }
 
     /// Reports whether it replaces the database: one history has one of these at most.

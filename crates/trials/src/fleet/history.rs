@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -15,11 +15,13 @@ use serde_json::{Value, json};
 use super::ask::{AGAIN, Reply, ask};
 use super::canary;
 use super::cast::Cast;
-use super::check::{Findings, check};
+use super::check::{Findings, check, slowest_ns};
 use super::evidence::{Answer, Answered, Evidence, Fact, Logged, Struck};
 use super::host::{self, Host};
+use super::orders::Timing;
 use super::phase::phases;
-use super::plan::{Plan, Timing};
+use super::plan::{Only, Plan};
+use super::stage::Stage;
 use super::strike;
 use crate::clock;
 use crate::place::Programs;
@@ -37,8 +39,11 @@ const LOOK: Duration = Duration::from_millis(400);
 /// How long a fault waits for the launch that it is to strike.
 const LAUNCH_MAX: Duration = Duration::from_secs(2);
 
-/// What the machine may add to everything: it runs other histories, too.
-const BUSY_MS: u64 = 3_000;
+/// A sleep of this length shows how busy the machine is: it runs other histories, too.
+const TICK: Duration = Duration::from_millis(10);
+
+/// How much longer than it may take a history waits for its end, so that what is late shows.
+const GRACE_MS: u64 = 3_000;
 
 /// What all threads of a history share.
 struct Scene {
@@ -52,6 +57,12 @@ struct Scene {
     trace: Mutex<File>,
     /// Clients that are still asking.
     asking: AtomicUsize,
+    /// A script says that jobs which wait for it are to be submitted.
+    cue: AtomicBool,
+    /// For each job, when a client last asked and was told that it had not ended.
+    unended: Mutex<BTreeMap<usize, u64>>,
+    /// For how long the machine kept this process waiting.
+    stalled_ns: AtomicU64,
     over: AtomicBool,
 }
 
@@ -62,8 +73,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     };
     let number = |word: &str| word.parse::<u64>().map_err(|_| format!("{word}: not a number"));
     let timing = Timing { lease_ms: number(lease)?, margin_ms: number(margin)? };
-    let only = super::fault::FAULTS.iter().find(|(_, name)| name == only).map(|(fault, _)| *fault);
-    let plan = Plan::of(number(seed)?, timing, only);
+    let plan = Plan::of(number(seed)?, timing, Only::named(only));
     let programs = Programs { lastword: lastword.into(), ..Programs::beside()? };
     let result = play(Path::new(folder), Path::new(template), programs, plan, timing);
     let result = result.unwrap_or_else(|why| json!({ "seed": number(seed).unwrap_or(0), "failed": why }));
@@ -93,6 +103,9 @@ fn play(
         answers: Mutex::default(),
         trace: Mutex::new(File::create(place.join("trace")).map_err(failed)?),
         asking: AtomicUsize::new(plan.jobs.len()),
+        cue: AtomicBool::new(false),
+        unended: Mutex::default(),
+        stalled_ns: AtomicU64::new(0),
         over: AtomicBool::new(false),
         plan,
     };
@@ -103,7 +116,11 @@ fn play(
             threads.spawn(move || scene.conduct(job));
         }
         threads.spawn(|| scene.observe());
-        let faults = scene.strike_all(&mut cast);
+        threads.spawn(|| scene.measure());
+        let faults = match scene.plan.script {
+            Some(_) => scene.follow_script(&mut cast),
+            None => scene.strike_all(&mut cast),
+        };
         if let Ok(faults) = &faults {
             scene.wait_for_the_end(&cast, faults, timing);
         }
@@ -148,6 +165,23 @@ impl Scene {
         self.over.load(Ordering::Relaxed)
     }
 
+    /// Waits for the cue of a script; reports whether it came.
+    fn is_cued(&self) -> bool {
+        let come = || (self.cue.load(Ordering::Relaxed) || self.is_over()).then_some(());
+        clock::until(ASK_MAX * 4, Duration::from_millis(5), come);
+        self.cue.load(Ordering::Relaxed)
+    }
+
+    /// Measures how long the machine keeps a process waiting that wants to go on.
+    fn measure(&self) {
+        while !self.is_over() {
+            let begin = Instant::now();
+            clock::rest(TICK);
+            let late = begin.elapsed().saturating_sub(2 * TICK);
+            self.stalled_ns.fetch_add(late.as_nanos() as u64, Ordering::Relaxed);
+        }
+    }
+
     fn note(&self, job: usize, what: Answered) {
         self.say(&format!("{} (job {job}): {what:?}", self.ids[job]));
         let answer = Answer { job: self.ids[job].clone(), what, at_ns: clock::boot_ns() };
@@ -164,6 +198,7 @@ impl Scene {
     fn conduct(&self, job: usize) {
         let order = &self.plan.jobs[job];
         let go_on = self.rest_until(order.at_ms)
+            && (!order.on_cue || self.is_cued())
             && order.after.is_none_or(|other| {
                 // It is refused while what it waits for is not known.
                 clock::until(ASK_MAX, AGAIN, || self.is_submitted(other).then_some(())).is_some()
@@ -228,11 +263,15 @@ impl Scene {
             if self.is_over() {
                 return;
             }
+            let asked_ns = clock::boot_ns();
             // The answer is about a moment before it came.
             if let Reply::Yes(page) = ask(&self.servers[server], &self.programs.trials, &["list"]) {
                 for row in page["items"].as_array().into_iter().flatten() {
                     let Some(job) = self.ids.iter().position(|id| row["id"] == **id) else { continue };
-                    let Some(outcome) = row["outcome"].as_str() else { continue };
+                    let Some(outcome) = row["outcome"].as_str() else {
+                        locked(&self.unended).insert(job, asked_ns);
+                        continue;
+                    };
                     if told.insert(job, outcome.to_owned()).as_deref() != Some(outcome) {
                         self.note(job, Answered::Ended(outcome.to_owned()));
                     }
@@ -240,6 +279,14 @@ impl Scene {
             }
             clock::rest(LOOK);
         }
+    }
+
+    /// Strikes the faults of a script.
+    fn follow_script(&self, cast: &mut Cast) -> Result<Vec<Struck>, String> {
+        let say = |what: &str| self.say(what);
+        let mut stage = Stage::new(cast, &self.ids, &self.notes, &self.cue, &say);
+        let played = self.plan.script.map_or(Ok(()), |script| script.play(&mut stage));
+        played.map(|()| stage.struck())
     }
 
     /// Strikes every fault at its moment, and ends it at its.
@@ -283,12 +330,12 @@ impl Scene {
     fn wait_for_the_end(&self, cast: &Cast, faults: &[Struck], timing: Timing) {
         let longest = (0..self.plan.jobs.len()).map(|job| self.plan.runs_ms(job)).max().unwrap_or(0);
         let last = faults.iter().map(|fault| fault.to_ns).max().unwrap_or(0);
-        let patience_ns = (patience_ms(timing) + longest + BUSY_MS) * 1_000_000;
+        let patience_ns = (patience_ms(timing) + longest + GRACE_MS) * 1_000_000;
         clock::until(ASK_MAX * 4, Duration::from_millis(300), || {
             let left = cast.databases[cast.first].sql("select count(*) from jobs where outcome is null");
             let is_done =
                 left.is_ok_and(|left| left.trim() == "0") && self.asking.load(Ordering::Relaxed) == 0;
-            let is_late = clock::boot_ns() > last.max(self.started_ns()) + patience_ns;
+            let is_late = clock::boot_ns() > last.max(self.started_ns()) + patience_ns + self.stalled_ns();
             (is_done || is_late).then_some(())
         });
         for table in ["meta", "lives", "ready", "jobs"] {
@@ -299,6 +346,10 @@ impl Scene {
         self.say(&host::said(fleet.args(["fleet"])).unwrap_or_else(|why| why));
         // The observer reads the last endings.
         clock::rest(LOOK * 2);
+    }
+
+    fn stalled_ns(&self) -> u64 {
+        self.stalled_ns.load(Ordering::Relaxed)
     }
 
     fn started_ns(&self) -> u64 {
@@ -315,16 +366,12 @@ impl Scene {
             let (job, fact) = logged(line, to_boot).ok_or_else(|| format!("the log has a line {line:?}"))?;
             jobs.entry(job).or_default().push(fact);
         }
+        let unended = locked(&self.unended).clone();
         let log = jobs.into_iter().map(|(job, facts)| {
-            let is_ended = facts.iter().any(|fact| fact.kind == "last_word");
-            let seen = answers
-                .iter()
-                .find(|answer| answer.job == job && matches!(answer.what, Answered::Ended(_)))
-                .map(|answer| answer.at_ns);
             let place = self.ids.iter().position(|id| *id == job);
             let runs_ms = place.map_or(0, |place| self.plan.runs_ms(place));
-            let ended_ns = seen.filter(|_| is_ended);
-            Logged { job, facts, ended_ns, runs_ns: (runs_ms + BUSY_MS) * 1_000_000 }
+            let unended_ns = place.and_then(|place| unended.get(&place)).copied().unwrap_or(0);
+            Logged { job, facts, unended_ns, runs_ns: runs_ms * 1_000_000 }
         });
         let notes = fs::read_to_string(&self.notes).map_err(|error| error.to_string())?;
         Ok(Evidence {
@@ -333,7 +380,7 @@ impl Scene {
             answers,
             lost_writes: faults.iter().any(|fault| fault.fault.loses_writes()),
             faults,
-            patience_ns: patience_ms(timing) * 1_000_000,
+            patience_ns: patience_ms(timing) * 1_000_000 + self.stalled_ns(),
         })
     }
 
@@ -359,6 +406,8 @@ impl Scene {
             "seed": self.plan.seed,
             "violations": violations,
             "losses": findings.losses,
+            "slowest_ms": slowest_ns(evidence) / 1_000_000,
+            "stalled_ms": self.stalled_ns() / 1_000_000,
             "met": met,
             "jobs": evidence.log.len(),
             "runs": evidence.runs.len(),

@@ -39,6 +39,7 @@ pub(super) struct Host {
     machine: String,
     trials: PathBuf,
     boots: u32,
+    is_up: bool,
     /// Its first process, as seen from here; and the program that waits for it.
     init: i32,
     outside: Child,
@@ -68,8 +69,8 @@ impl Host {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let (init, outside) = up(&programs.trials, name, &folder, machine)?;
         let machine = machine.to_owned();
-        let host =
-            Host { name, number, folder, machine, trials: programs.trials.clone(), boots: 1, init, outside };
+        let trials = programs.trials.clone();
+        let host = Host { name, number, folder, machine, trials, boots: 1, is_up: true, init, outside };
         host.connect()?;
         Ok(host)
     }
@@ -82,6 +83,11 @@ impl Host {
     /// Returns its folder, as seen from here.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Reports whether it has power.
+    pub(super) fn is_up(&self) -> bool {
+        self.is_up
     }
 
     pub(super) fn machine(&self) -> &str {
@@ -120,6 +126,7 @@ impl Host {
 
     /// Power is cut: first the network is gone, then every process, without a word to anyone.
     pub(super) fn power_off(&mut self) {
+        self.is_up = false;
         let _ = ip(&["link", "delete", &self.plug()]);
         // SAFETY: a signal to a child of our child, which waits for it and is waited for here.
         unsafe { libc::kill(self.init, libc::SIGKILL) };
@@ -130,6 +137,7 @@ impl Host {
     pub(super) fn reboot(&mut self) -> Result<(), String> {
         self.power_off();
         self.boots += 1;
+        self.is_up = true;
         (self.init, self.outside) = up(&self.trials, self.name, &self.folder, &self.machine)?;
         self.connect()
     }

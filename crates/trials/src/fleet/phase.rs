@@ -7,6 +7,9 @@ use super::fault::Phase;
 pub(super) fn phases(evidence: &Evidence, struck: &Struck) -> Vec<Phase> {
     let mut phases: Vec<Phase> =
         evidence.log.iter().filter_map(|logged| phase(evidence, logged, struck)).collect();
+    if !phases.iter().any(|phase| phase.is_held()) {
+        phases.push(Phase::Idle);
+    }
     phases.sort_unstable();
     phases.dedup();
     phases
@@ -38,8 +41,7 @@ fn phase(evidence: &Evidence, logged: &Logged, struck: &Struck) -> Option<Phase>
     if phase == Some(Phase::Launching) && lives(logged) {
         phase = Some(Phase::Running);
     }
-    let is_held = matches!(phase, Some(Phase::Launching | Phase::Running | Phase::Stopping));
-    phase.filter(|_| !is_held || struck.worker.is_none_or(|worker| worker == holder))
+    phase.filter(|phase| !phase.is_held() || struck.worker.is_none_or(|worker| worker == holder))
 }
 
 #[cfg(test)]
@@ -61,16 +63,16 @@ mod tests {
             fact("cancel_requested", 70, ""),
             fact("last_word", 80, "cancelled"),
         ];
-        let log = vec![Logged { job: "a".into(), facts, ended_ns: None, runs_ns: 0 }];
+        let log = vec![Logged { job: "a".into(), facts, unended_ns: 0, runs_ns: 0 }];
         let evidence = Evidence { log, ..Evidence::default() };
         let at = |from_ns, worker| {
             phases(&evidence, &Struck { fault: Fault::KillWorker, worker, from_ns, to_ns: from_ns })
         };
         let seen = [5, 15, 25, 35, 45, 55, 65, 75, 85].map(|ns| at(ns, None).first().copied());
-        let [queued, launching, running, stopping, between] = PHASES.map(|(phase, _)| Some(phase));
-        assert_eq!(seen, [None, queued, launching, running, between, launching, running, stopping, None]);
+        let [queued, launching, running, stopping, between, idle] = PHASES.map(|(phase, _)| Some(phase));
+        assert_eq!(seen, [idle, queued, launching, running, between, launching, running, stopping, idle]);
         assert_eq!(at(65, Some("w2")), [Phase::Running]);
-        assert_eq!(at(65, Some("w1")), [], "another worker has it");
-        assert_eq!(at(45, Some("w1")), [Phase::Between], "no worker has it");
+        assert_eq!(at(65, Some("w1")), [Phase::Idle], "another worker has it");
+        assert_eq!(at(45, Some("w1")), [Phase::Between, Phase::Idle], "no worker has it");
     }
 }

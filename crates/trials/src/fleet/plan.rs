@@ -2,6 +2,8 @@
 
 use super::canary::Song;
 use super::fault::{FAULTS, Fault, PHASES, Phase};
+use super::orders::{Order, Strike, Timing};
+use super::script::Script;
 use crate::random::Random;
 
 /// The jobs of a history.
@@ -19,52 +21,35 @@ pub(super) struct Plan {
     pub(super) seed: u64,
     pub(super) jobs: Vec<Order>,
     pub(super) faults: Vec<Strike>,
+    /// It strikes faults of its own, one after the other.
+    pub(super) script: Option<Script>,
 }
 
-/// A job that is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Order {
-    pub(super) at_ms: u64,
-    /// Which server is asked first.
-    pub(super) server: usize,
-    pub(super) song: Song,
-    pub(super) attempts: u32,
-    pub(super) backoff_ms: u64,
-    pub(super) when_lost: bool,
-    /// The place in the plan of a job that must end before.
-    pub(super) after: Option<usize>,
-    /// When it is cancelled.
-    pub(super) cancel_at_ms: Option<u64>,
-}
-
-/// A fault, and its moment.
+/// What a history is restricted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Strike {
-    pub(super) fault: Fault,
-    pub(super) at_ms: u64,
-    /// It waits until a worker launches the job that it is aimed at.
-    pub(super) at_launch: bool,
-    /// How long it lasts.
-    pub(super) for_ms: u64,
-    /// The job that it is aimed at: a fault of workers strikes the one that has it.
-    pub(super) aim: usize,
-    /// The worker and the server that it strikes otherwise.
-    pub(super) worker: usize,
-    pub(super) server: usize,
-    /// The clock goes forward, not back.
-    pub(super) forward: bool,
+pub(super) enum Only {
+    Fault(Fault),
+    Script(Script),
 }
 
-/// How long leases are, and what a watcher waits in addition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Timing {
-    pub(super) lease_ms: u64,
-    pub(super) margin_ms: u64,
+impl Only {
+    /// Returns what has this name.
+    pub(super) fn named(name: &str) -> Option<Only> {
+        let fault = FAULTS.iter().find(|(_, known)| *known == name).map(|(fault, _)| Only::Fault(*fault));
+        fault.or_else(|| Script::named(name).map(Only::Script))
+    }
 }
 
 impl Plan {
-    /// Makes the plan of a seed. `only` leaves no other faults than this one, and jobs that insist.
-    pub(super) fn of(seed: u64, timing: Timing, only: Option<Fault>) -> Plan {
+    /// Makes the plan of a seed. `only` leaves no other faults than this one, and jobs that insist; or is a script.
+    pub(super) fn of(seed: u64, timing: Timing, only: Option<Only>) -> Plan {
+        let only = match only {
+            Some(Only::Script(script)) => {
+                return Plan { seed, jobs: script.jobs(), faults: Vec::new(), script: Some(script) };
+            }
+            Some(Only::Fault(fault)) => Some(fault),
+            None => None,
+        };
         let mut random = Random::new(seed.wrapping_mul(0x5851_f42d_4c95_7f2d) ^ 0xf1ee7);
         let mut jobs = orders(&mut random);
         if only.is_some() {
@@ -93,7 +78,7 @@ impl Plan {
                 strike.for_ms = strike.for_ms.max(if freezes(strike.fault) { long_ms } else { 1_500 });
             }
         }
-        Plan { seed, jobs, faults }
+        Plan { seed, jobs, faults, script: None }
     }
 
     /// Reports whether its journal waits for its standby before it acknowledges anything.
@@ -105,18 +90,9 @@ impl Plan {
     pub(super) fn runs_ms(&self, place: usize) -> u64 {
         let order = &self.jobs[place];
         let attempts = u64::from(order.attempts.max(1));
-        let own =
-            attempts * (order.song.runs_ms + order.song.lingers_ms) + (attempts - 1) * order.backoff_ms * 2;
+        let longest = order.song.runs_ms.max(order.song.fails_after_ms) + order.song.lingers_ms;
+        let own = attempts * longest + (attempts - 1) * order.backoff_ms * 2;
         own + order.after.map_or(0, |other| self.runs_ms(other))
-    }
-}
-
-impl Order {
-    /// Makes it a job that is started again at once wherever it may be: two that are alive at the same time show soon.
-    fn insist(&mut self) {
-        (self.attempts, self.when_lost, self.after, self.cancel_at_ms) = (4, true, None, None);
-        self.backoff_ms = 1;
-        self.song = Song { fails: 0, runs_ms: self.song.runs_ms.max(2_500), ..self.song };
     }
 }
 
@@ -133,13 +109,14 @@ fn orders(random: &mut Random) -> Vec<Order> {
         orders.push(Order {
             at_ms,
             server: random.below(2) as usize,
-            song: Song { runs_ms, fails, lingers_ms: random.below(800) },
+            song: Song { runs_ms, fails, fails_after_ms: runs_ms, lingers_ms: random.below(800) },
             attempts,
             backoff_ms: BACKOFF_MS,
             when_lost: random.chance(60),
             // An earlier one of the plan is not always an earlier one in time.
             after: (place > 0 && random.chance(25)).then(|| random.below(place as u64) as usize),
             cancel_at_ms: cancel,
+            on_cue: false,
         });
     }
     // What another waits for is submitted first.
@@ -152,7 +129,10 @@ fn orders(random: &mut Random) -> Vec<Order> {
 }
 
 fn strike(random: &mut Random, fault: Fault, jobs: &[Order], timing: Timing, worker: usize) -> Strike {
-    let phase = random.pick(&PHASES).0;
+    let phase = match random.pick(&PHASES).0 {
+        Phase::Idle if fault.is_of_keeper() => Phase::Running,
+        phase => phase,
+    };
     let aim = aim(random, phase, jobs);
     let order = &jobs[aim];
     let at_ms = match phase {
@@ -160,6 +140,7 @@ fn strike(random: &mut Random, fault: Fault, jobs: &[Order], timing: Timing, wor
         Phase::Running => order.at_ms + 150 + random.below(order.song.runs_ms),
         Phase::Stopping => order.cancel_at_ms.unwrap_or(order.at_ms) + 30 + random.below(300),
         Phase::Between => order.at_ms + order.song.runs_ms + 150 + random.below(BACKOFF_MS),
+        Phase::Idle => random.below(300),
     };
     let past_lease = timing.lease_ms + random.below(timing.margin_ms + 2_500);
     let short = if random.chance(30) { past_lease } else { 1_500 };
@@ -192,6 +173,7 @@ fn aim(random: &mut Random, phase: Phase, jobs: &[Order]) -> usize {
         Phase::Running => order.song.runs_ms >= 1_000,
         Phase::Stopping => order.cancel_at_ms.is_some_and(|at| at < order.at_ms + order.song.runs_ms),
         Phase::Between => order.song.fails > 0 && order.attempts > 1 && order.after.is_none(),
+        Phase::Idle => true,
     };
     let fitting: Vec<usize> = (0..jobs.len()).filter(|place| fits(&jobs[*place])).collect();
     match fitting.is_empty() {

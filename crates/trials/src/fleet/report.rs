@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::fault::{FAULTS, PHASES};
+use super::fault::{FAULTS, PHASES, Phase};
 
 /// What was found so far.
 #[derive(Debug, Default)]
@@ -17,6 +17,10 @@ pub(super) struct Report {
     counts: BTreeMap<&'static str, u64>,
     losses: u64,
     lossy: u64,
+    /// How long after the last fault the slowest job was told not to have ended, beside its own run time.
+    slowest_ms: u64,
+    /// For how long the machine kept the process of one history waiting, at most.
+    stalled_ms: u64,
     /// Seed, rule and what was seen.
     violations: Vec<(u64, String, String)>,
     /// Histories that could not be played.
@@ -58,6 +62,9 @@ impl Report {
         let losses = array(&result["losses"]).len() as u64;
         self.losses += losses;
         self.lossy += u64::from(losses > 0);
+        let longer = |known: u64, name: &str| known.max(result[name].as_u64().unwrap_or(0));
+        self.slowest_ms = longer(self.slowest_ms, "slowest_ms");
+        self.stalled_ms = longer(self.stalled_ms, "stalled_ms");
         println!("seed {seed}: {:.1} s: {}", result["seconds"].as_f64().unwrap_or(0.0), struck.join("; "));
         for violation in array(&result["violations"]) {
             let word = |place: usize| violation[place].as_str().unwrap_or_default().to_owned();
@@ -81,17 +88,30 @@ impl Report {
             "struck while a job was",
             PHASES.map(|(_, name)| format!("{name:>10}")).concat()
         );
-        for (_, fault) in FAULTS {
-            let cell = |phase: String| self.met.get(&(fault.to_owned(), phase)).copied().unwrap_or(0);
-            let cells = PHASES.map(|(phase, _)| format!("{:>10}", cell(format!("{phase:?}"))));
-            println!("{fault:<46} {}", cells.concat());
+        let mut empty = 0;
+        for (fault, name) in FAULTS {
+            let cell = |(phase, _): (Phase, &str)| {
+                let met = self.met.get(&(name.to_owned(), format!("{phase:?}"))).copied();
+                // An idle worker has no keeper.
+                match met {
+                    None if phase == Phase::Idle && fault.is_of_keeper() => format!("{:>10}", "-"),
+                    met => {
+                        empty += u64::from(met.is_none());
+                        format!("{:>10}", met.unwrap_or(0))
+                    }
+                }
+            };
+            println!("{name:<46} {}", PHASES.map(cell).concat());
         }
+        println!("{:<46} {empty:>10}", "empty cells");
         println!("\n{} histories, {} faults, {:.0} s", self.histories, self.strikes, took.as_secs_f64());
         for (name, about) in COUNTED {
             println!("{about:<46} {:>10}", self.counts.get(name).copied().unwrap_or(0));
         }
         println!("{:<46} {:>10}", "acknowledged and lost with the database", self.losses);
         println!("{:<46} {:>10}", "histories with such a loss", self.lossy);
+        println!("{:<46} {:>7} ms", "the slowest end after the last fault", self.slowest_ms);
+        println!("{:<46} {:>7} ms", "the machine stood still in a history, at most", self.stalled_ms);
         for rule in ["Overlap", "SecondLastWord", "Loss", "FalseSuccess", "Late"] {
             let count = self.violations.iter().filter(|(_, broken, _)| broken == rule).count();
             println!("violations: {rule:<34} {count:>10}");

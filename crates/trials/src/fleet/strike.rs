@@ -9,7 +9,7 @@ use lastword_proc::Line;
 use super::canary::{self, Run};
 use super::cast::{Cast, WORKERS};
 use super::fault::Fault;
-use super::plan::Strike;
+use super::orders::Strike;
 use crate::clock;
 
 /// How long to look for a process that can be struck.
@@ -29,6 +29,11 @@ pub(super) struct Lasting {
 }
 
 impl Lasting {
+    /// Returns a fault that was struck in another way.
+    pub(super) fn begun(strike: Strike, from_ns: u64) -> Lasting {
+        Lasting { strike, worker: strike.worker, frozen: Vec::new(), from_ns }
+    }
+
     /// Returns the worker that was struck.
     pub(super) fn worker(&self) -> Option<&'static str> {
         let of_worker = matches!(
@@ -49,19 +54,25 @@ impl Lasting {
     }
 }
 
-/// Strikes. Returns nothing if there was nothing to strike.
+/// Strikes the worker of a job, if it has one. Returns nothing if there was nothing to strike.
 pub(super) fn strike(
     cast: &mut Cast,
     notes: &Path,
     strike: Strike,
     job: &str,
 ) -> Result<Option<Lasting>, String> {
-    let mut lasting = Lasting {
-        strike,
-        worker: cast.holder(job).unwrap_or(strike.worker),
-        frozen: Vec::new(),
-        from_ns: clock::boot_ns(),
-    };
+    let worker = cast.holder(job).unwrap_or(strike.worker);
+    strike_at(cast, notes, Strike { worker, ..strike }, job)
+}
+
+/// Strikes the worker that is named. Returns nothing if there was nothing to strike.
+pub(super) fn strike_at(
+    cast: &mut Cast,
+    notes: &Path,
+    strike: Strike,
+    job: &str,
+) -> Result<Option<Lasting>, String> {
+    let mut lasting = Lasting::begun(strike, clock::boot_ns());
     let (server, first) = (strike.server, cast.first);
     match strike.fault {
         Fault::KillWorker => {
@@ -92,7 +103,7 @@ pub(super) fn strike(
             database.cut(server)?;
         }
         Fault::KillDatabase => cast.databases[first].kill(),
-        Fault::Promote => replace(cast)?,
+        Fault::Promote => replace(cast, strike.forward)?,
         // What is stored from now on is lost.
         Fault::PromoteBehind => {
             let [one, other] = &cast.databases;
@@ -109,6 +120,8 @@ pub(super) fn strike(
             worker.host.power_off();
             worker.process = None;
         }
+        // One at a time.
+        Fault::Clone if cast.clone.is_some() => return Ok(None),
         Fault::Clone => cast.clone_worker(lasting.worker)?,
         Fault::Upgrade => cast.stop_worker(lasting.worker)?,
     }
@@ -147,7 +160,7 @@ pub(super) fn end(cast: &mut Cast, lasting: &Lasting) -> Result<u64, String> {
         Fault::KillDatabase => cast.databases[first].start()?,
         Fault::PromoteBehind => {
             let harm = clock::boot_ns();
-            replace(cast)?;
+            replace(cast, strike.forward)?;
             return Ok(harm);
         }
         Fault::Restore => {
@@ -167,10 +180,12 @@ pub(super) fn end(cast: &mut Cast, lasting: &Lasting) -> Result<u64, String> {
     Ok(*from_ns)
 }
 
-/// Kills the first database for good, and has the second take its place.
-fn replace(cast: &mut Cast) -> Result<(), String> {
+/// Kills the first database for good, and has the second take its place. If the host of the first stays, clients notice at once.
+fn replace(cast: &mut Cast, host_stays: bool) -> Result<(), String> {
     cast.databases[0].kill();
-    cast.databases[0].host.power_off();
+    if !host_stays {
+        cast.databases[0].host.power_off();
+    }
     cast.first = 1;
     cast.databases[1].start()?;
     cast.databases[1].promote()
@@ -209,7 +224,7 @@ fn of_keeper(cast: &Cast, notes: &Path, mut lasting: Lasting, job: &str) -> Resu
 }
 
 /// Returns the canaries that are alive.
-fn alive(notes: &Path) -> Vec<Run> {
+pub(super) fn alive(notes: &Path) -> Vec<Run> {
     let now = clock::boot_ns();
     let runs = canary::read(&fs::read_to_string(notes).unwrap_or_default());
     runs.into_iter().filter(|run| run.code.is_none() && run.last_ns + ALIVE_NS > now).collect()

@@ -1,24 +1,11 @@
 //! An attempt, and how it must end.
 
-use std::path::Path;
-
+use super::parties::Parties;
 use super::setup::Setup;
 
 /// The page that admits what is not guarded against.
 pub(super) const PAGE: (&str, &str) =
     ("docs/concepts/attacks.md", include_str!("../../../../docs/concepts/attacks.md"));
-
-/// Against whom an attempt is made.
-pub(super) trait Parties {
-    /// Returns the folder of everything of theirs.
-    fn place(&self) -> &Path;
-
-    /// Shows what was said on one line, harmless, since much of it was written by an attacker, and without where all of this is.
-    fn shown(&self, text: &str) -> String {
-        let text = text.trim().replace(&self.place().display().to_string(), "…");
-        text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
-    }
-}
 
 /// How an attempt must end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -24,6 +24,7 @@ mod bombs;
 mod bug;
 mod fleet;
 mod names;
+mod parties;
 mod profiles;
 mod questions;
 mod records;
@@ -103,7 +104,7 @@ mod tests {
     use super::attempt::{Attempt, Ends, PAGE, admits};
     use super::*;
 
-    fn check<S: attempt::Parties>(groups: &Groups<S>) {
+    fn check<S: parties::Parties>(groups: &Groups<S>) {
         let all: Vec<&Attempt<S>> = groups.iter().flat_map(|(_, attempts)| attempts.iter()).collect();
         for attempt in &all {
             if let Ends::Limit(heading) = attempt.ends {

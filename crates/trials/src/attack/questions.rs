@@ -5,7 +5,8 @@ use std::os::unix::fs::chown;
 
 use serde_json::Value;
 
-use super::attempt::{Attempt, Ends, Parties as _};
+use super::attempt::{Attempt, Ends};
+use super::parties::Parties as _;
 use super::setup::{Home, OWNER, Setup, at};
 
 #[rustfmt::skip] // One row, one attempt.

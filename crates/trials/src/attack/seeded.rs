@@ -2,8 +2,9 @@
 //!
 //! The executable that ships has no bugs to switch on, so a guard is taken away around it.
 
-use super::attempt::{Groups, Parties, named};
+use super::attempt::{Groups, named};
 use super::bug::Bug;
+use super::parties::Parties;
 
 /// Something that is broken on purpose.
 pub(super) struct Broken {

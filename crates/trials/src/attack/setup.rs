@@ -12,8 +12,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::attacker;
-use super::attempt::Parties;
 use super::bug::Bug;
+use super::parties::Parties;
 use crate::clock;
 use crate::place::{self, Programs};
 use crate::product::{MARKER, Product};

@@ -17,8 +17,8 @@ use tempfile::TempDir;
 use tokio::runtime::Runtime;
 
 use super::super::attacker;
-use super::super::attempt::Parties;
 use super::super::bug::Bug;
+use super::super::parties::Parties;
 use super::super::setup::{LOOK, OWNER, PATIENCE, at, text};
 use crate::clock;
 use crate::place::{self, Programs};

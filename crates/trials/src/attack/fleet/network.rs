@@ -154,7 +154,7 @@ fn deaf(fleet: &Fleet) -> Result<String, String> {
         Ok::<(), std::io::Error>(())
     });
     let how = watch.look()?;
-    let ended = fleet.wait(timeout(PATIENCE, task));
+    let ended = fleet.wait(async { timeout(PATIENCE, task).await });
     match ended {
         Ok(_) => Ok(format!("{how}; cut off after {} s", begun.elapsed().as_secs())),
         Err(_) => Err(format!("it goes on for {} s", PATIENCE.as_secs())),

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Error;
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -140,7 +140,7 @@ fn signal(pid: i32, number: i32) {
 }
 
 /// Finds a program of PostgreSQL, the newest where Debian keeps several.
-fn binary(name: &str) -> Result<PathBuf, String> {
+pub(crate) fn binary(name: &str) -> Result<PathBuf, String> {
     let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().filter_map(Result::ok);
     let mut folders: Vec<PathBuf> = versions.map(|entry| entry.path().join("bin")).collect();
     folders.sort();
@@ -151,16 +151,10 @@ fn binary(name: &str) -> Result<PathBuf, String> {
 }
 
 /// Returns the user that PostgreSQL runs under: it refuses to run as root.
-fn user() -> Result<(u32, u32), String> {
+pub(crate) fn user() -> Result<(u32, u32), String> {
     if !rustix::process::geteuid().is_root() {
         return Ok((rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw()));
     }
-    let users = fs::read_to_string(Path::new("/etc/passwd")).map_err(|error| error.to_string())?;
-    let user = users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        let ids = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-        (name == "postgres").then_some(ids)
-    });
+    let user = lastword_proc::User::find("postgres").map(|user| (user.uid, user.groups[0]));
     user.ok_or_else(|| "there is no user `postgres`: install PostgreSQL".to_owned())
 }

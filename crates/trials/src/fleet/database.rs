@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::host::{FOLDER, Host, Process, children, said};
 use crate::clock;
+use crate::postgres::{binary, user};
 
 /// How long a server may take to start. Recovery after a crash is part of it.
 const START_MAX: Duration = Duration::from_secs(30);
@@ -52,18 +53,18 @@ pub(super) fn template(folder: &Path) -> Result<PathBuf, String> {
     fs::create_dir_all(&data).map_err(failed)?;
     chown(&data, Some(user.0), Some(user.1)).map_err(failed)?;
     fs::set_permissions(&data, fs::Permissions::from_mode(0o700)).map_err(failed)?;
-    let run = |program: &str| {
+    let run = |program: PathBuf| {
         let mut command = Command::new(program);
         command.uid(user.0).gid(user.1).current_dir("/");
         command
     };
     let options = ["--no-sync", "-A", "trust", "-U", "postgres", "-E", "UTF8", "--locale=C", "-D"];
-    said(run(&binary("initdb")?).args(options).arg(&data))?;
+    said(run(binary("initdb")?).args(options).arg(&data))?;
     let rules = data.join("pg_hba.conf");
     let mut text = fs::read_to_string(&rules).map_err(failed)?;
     text.push_str("host all all 10.77.0.0/24 trust\nhost replication all 10.77.0.0/24 trust\n");
     fs::write(&rules, text).map_err(failed)?;
-    let mut single = run(&binary("postgres")?);
+    let mut single = run(binary("postgres")?);
     single.args(["--single", "-D"]).arg(&data).arg("postgres").stdin(Stdio::piped()).stdout(Stdio::null());
     let mut single = single.stderr(Stdio::null()).spawn().map_err(failed)?;
     if let Some(mut words) = single.stdin.take() {
@@ -139,11 +140,13 @@ impl Database {
 
     /// Copies its files as they are at this moment, as a snapshot of a volume does.
     pub(super) fn snapshot(&self) -> Result<(), String> {
-        let Some(process) = &self.process else { return Err("the database is not running".to_owned()) };
+        let copy = || copy(&self.data(), &self.host.folder().join("snapshot"));
+        // Another fault may have killed it: its files are at rest then.
+        let Some(process) = &self.process else { return copy() };
         process.signal(libc::SIGSTOP);
         let processes = children(process.pid);
         signal(&processes, libc::SIGSTOP);
-        let copied = copy(&self.data(), &self.host.folder().join("snapshot"));
+        let copied = copy();
         signal(&processes, libc::SIGCONT);
         process.signal(libc::SIGCONT);
         copied
@@ -198,27 +201,4 @@ fn signal(pids: &[i32], number: i32) {
 /// Copies a folder with its owners.
 fn copy(from: &Path, to: &Path) -> Result<(), String> {
     said(Command::new("cp").args(["-a", "--reflink=auto"]).arg(from).arg(to)).map(drop)
-}
-
-/// Finds a program of PostgreSQL, the newest where Debian keeps several.
-fn binary(name: &str) -> Result<String, String> {
-    let versions = fs::read_dir("/usr/lib/postgresql").into_iter().flatten().filter_map(Result::ok);
-    let mut folders: Vec<PathBuf> = versions.map(|entry| entry.path().join("bin")).collect();
-    folders.sort();
-    folders.extend(["/usr/local/bin", "/usr/bin"].map(PathBuf::from));
-    let found = folders.into_iter().map(|folder| folder.join(name)).find(|program| program.is_file());
-    let found = found.ok_or_else(|| format!("`{name}` is not installed: install PostgreSQL"))?;
-    Ok(found.to_string_lossy().into_owned())
-}
-
-/// Returns the user that PostgreSQL runs under: it refuses to run as root.
-fn user() -> Result<(u32, u32), String> {
-    let users = fs::read_to_string("/etc/passwd").map_err(|error| error.to_string())?;
-    let user = users.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        let ids = (fields.nth(1)?.parse().ok()?, fields.next()?.parse().ok()?);
-        (name == "postgres").then_some(ids)
-    });
-    user.ok_or_else(|| "there is no user `postgres`: install PostgreSQL".to_owned())
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use lastword_core::{JobId, OwnerId};
+use lastword_core::OwnerId;
 use lastword_link::{Hosts, Link, Peer, Remote, Timing, Trust};
 use lastword_store::attempts::{Alive, BoxFuture, NotRead, Part, Piece, Ran, Stream};
 use lastword_store::{Attempts, Enrolments, Said, ServerDoor};
@@ -75,11 +75,6 @@ impl<E: Enrolments> Attempts for Peers<E> {
     fn resize(&self, ran: Ran, rows: u16, columns: u16) -> BoxFuture<bool> {
         let peers = self.clone();
         Box::pin(async move { peers.way(&ran.owner).await.resize(ran, rows, columns).await })
-    }
-
-    fn remove_files(&self, owner: OwnerId, job: JobId) -> BoxFuture<bool> {
-        let peers = self.clone();
-        Box::pin(async move { peers.way(&owner).await.remove_files(owner, job).await })
     }
 }
 

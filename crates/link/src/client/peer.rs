@@ -1,6 +1,5 @@
 //! Another server: its workers are asked through it.
 
-use lastword_core::{JobId, OwnerId};
 use lastword_store::Attempts;
 use lastword_store::attempts::{Alive, BoxFuture, NotRead, Part, Piece, Ran, Stream};
 
@@ -49,9 +48,5 @@ impl Attempts for Peer {
 
     fn resize(&self, ran: Ran, rows: u16, columns: u16) -> BoxFuture<bool> {
         asking::resize(self.clone(), ran, rows, columns)
-    }
-
-    fn remove_files(&self, owner: OwnerId, job: JobId) -> BoxFuture<bool> {
-        asking::remove_files(self.clone(), owner, job)
     }
 }

@@ -16,6 +16,9 @@ pub struct Append {
     pub expected: Seq,
     /// The fence that the job's holder must still have; `None` for facts that anyone may write.
     pub fence: Option<Fence>,
+    /// The instance of the journal that the job was read in, for an append without a fence: if the journal has lost writes since, what was read
+    /// may be among them, and the append conflicts. `None` if nothing was read.
+    pub read_in: Option<u64>,
     /// Identifies this append, so that repeating it is safe.
     pub id: AppendId,
     /// When it was decided.
@@ -80,11 +83,17 @@ impl Append {
             job: job.id,
             expected: job.version,
             fence: fence.cloned(),
+            read_in: None,
             id,
             at,
             events,
             row: Row::of(&after),
         };
         Ok((append, after))
+    }
+
+    /// Reports whether the append gives the job its last word.
+    pub fn ends(&self) -> bool {
+        self.events.iter().any(|event| matches!(event.fact, Fact::LastWord(_)))
     }
 }

@@ -44,6 +44,8 @@ pub struct Owner {
     unread: bool,
     /// An append conflicted, so that none can be stored before the log is read.
     outdated: bool,
+    /// What was read cannot follow what is known, so the whole log is read.
+    doubt: bool,
     /// Effects that were requested and are still due.
     requested: Vec<Effect>,
     /// The exclusive effect that has not reported back yet.
@@ -128,6 +130,7 @@ impl Owner {
             news: false,
             unread: false,
             outdated: false,
+            doubt: false,
             requested: Vec::new(),
             busy: None,
             unsure: false,
@@ -267,24 +270,39 @@ impl Owner {
         self.inbox.push_back(report);
     }
 
-    /// Requests the newer events of the job.
+    /// Requests the newer events of the job; in doubt, all of them.
     fn load(&mut self, outputs: &mut Vec<Output>) {
         self.news = false;
         if !self.loading {
             self.loading = true;
-            outputs.push(Output::Load { after: self.job.version });
+            let after = if self.doubt { Seq(0) } else { self.job.version };
+            outputs.push(Output::Load { after });
         }
     }
 
     fn loaded(&mut self, events: &[Event], outputs: &mut Vec<Output>) {
-        (self.loading, self.outdated) = (false, false);
-        let known = self.job.version;
-        for event in events.iter().filter(|event| event.seq > known) {
-            if let Err(illegal) = self.job.apply(event) {
-                return self.broken(illegal, outputs);
+        self.loading = false;
+        if self.doubt {
+            return self.settle_doubt(events, outputs);
+        }
+        let mut job = self.job.clone();
+        for event in events.iter().filter(|event| event.seq > self.job.version) {
+            if job.apply(event).is_err() {
+                // Nothing is stored on what is known until the doubt is over.
+                (self.doubt, self.outdated) = (true, true);
+                return self.load(outputs);
             }
         }
+        (self.job, self.outdated) = (job, false);
         self.let_go_unless_held(outputs);
+    }
+
+    /// Tells a journal that has lost what the owner knows from a log that breaks a rule. In another instance the job is not the owner's any more.
+    fn settle_doubt(&mut self, events: &[Event], outputs: &mut Vec<Output>) {
+        match Job::fold(self.job.id, events) {
+            Ok(_) => self.let_go(outputs),
+            Err(illegal) => self.broken(illegal, outputs),
+        }
     }
 
     /// Lets go if the job has ended or has another owner.

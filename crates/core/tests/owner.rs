@@ -9,7 +9,7 @@ use lastword_core::owner::{Input, Output};
 use lastword_core::receipt::{Proof, Rung};
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::{OnPartition, Spec};
-use lastword_core::{AttemptNo, Event, Fact, Illegal, InputNo};
+use lastword_core::{AttemptNo, Event, Fact, Illegal, InputNo, Seq};
 
 use crate::common::{TestJob, agent, becomes, command, exited, request, retried, session, tree};
 use crate::rig::{FIRST, Rig, append, effects, emptied, kinds, launched, stops};
@@ -357,9 +357,32 @@ fn a_log_that_breaks_a_rule_is_reported_and_the_job_left_alone() {
     assert_eq!(rig.step(Input::News), [Output::Load { after }]);
     let fact = Fact::decode(crate::golden::example("submitted")).expect("it reads");
     let event = Event { seq: after.next(), at: rig.test.now.wall, fact };
-    let outputs = rig.step(Input::Loaded(vec![event]));
+    rig.test.log.push(event.clone());
+    assert_eq!(rig.step(Input::Loaded(vec![event])), [Output::Load { after: Seq(0) }], "it looks again");
+    let outputs = rig.step(Input::Loaded(rig.test.log.clone()));
     assert!(matches!(outputs[..], [Output::Broken(Illegal::OutOfPlace { .. })]));
     assert!(rig.owner.is_gone() && rig.step(Input::Tick).is_empty());
+}
+
+#[test]
+fn a_log_that_has_lost_what_is_known_of_it_is_not_called_broken() {
+    let mut rig = Rig::new(TestJob::launching(agent()));
+    rig.tick();
+    let known = rig.owner.job().version;
+    // Claim and intent are lost. A message is stored in their place, and another owner intends the same attempt later.
+    let mut test = TestJob::queued(agent());
+    test.anyone(send::decide(&test.job, "me", "more", false));
+    rig.test = test.claimed("b", 1).intended();
+    let outputs = rig.step(Input::News);
+    assert_eq!(outputs, [Output::Load { after: known }]);
+    let newer = Input::Loaded(rig.events_after(known));
+    assert_eq!(rig.step(newer), [Output::Load { after: Seq(0) }]);
+    // Nothing is decided before it has read, also if the journal is away.
+    assert_eq!(rig.step(Input::Unavailable), Vec::new());
+    let outputs = rig.step(Input::Tick);
+    assert_eq!(outputs, [Output::Load { after: Seq(0) }]);
+    let rest = rig.settle(outputs);
+    assert!(matches!(rest[..], [Output::LetGo { .. }]), "{rest:?}");
 }
 
 #[test]

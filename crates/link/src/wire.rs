@@ -249,6 +249,8 @@ forms! {
         job: JobId,
         expected: Seq,
         fence: Option<Fence>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        read_in: Option<u64>,
         #[serde(with = "AppendIdForm")]
         id: AppendId,
         at: Timestamp,

@@ -80,6 +80,8 @@ const MUST: &[(&str, Must)] = &[
     ("pause-ignored", Must::Cases(&["a_stored_group_binds_every_claim"])),
     ("ended-at-any-beat", Must::Cases(&["c102_a_life_is_ended_only_at_the_beat_that_was_seen"])),
     ("foreign-repeat", Must::Cases(&["a_repeat_under_another_instance_is_refused"])),
+    ("lost-read-counts", Must::Cases(&["a_request_that_was_read_in_another_instance_conflicts"])),
+    ("lost-read-counts", Must::Simulation),
     ("budget-ignored", Must::Cases(&["a_budget_that_is_used_up_closes_its_group_for_the_day"])),
     ("slot-miscounted", Must::Cases(&["a_stored_group_binds_every_claim"])),
     ("no-fence", Must::Simulation),

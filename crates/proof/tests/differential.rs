@@ -130,6 +130,10 @@ impl Journal for Faulty {
         self.0.instance().await
     }
 
+    fn instance_seen(&self) -> Option<u64> {
+        self.0.instance_seen()
+    }
+
     async fn settle(&self, instance: Instance) -> Result<bool> {
         self.0.settle(instance).await
     }

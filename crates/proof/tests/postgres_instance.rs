@@ -6,7 +6,7 @@ use std::time::Duration;
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::Place;
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{Append, Job};
+use lastword_core::{Append, Job, JobId, Seq};
 use lastword_proof::pg::{self, Server, Settings, Shared};
 use lastword_proof::{jobs, lost};
 use lastword_store::postgres::{Options, Postgres};
@@ -63,6 +63,10 @@ async fn take(journal: &Postgres, by: &Claimant) -> usize {
 
 async fn instance(journal: &Postgres) -> Instance {
     journal.instance().await.expect("it is there")
+}
+
+async fn load(journal: &Postgres, job: JobId) -> Job {
+    Job::fold(job, &journal.load(job, Seq(0)).await.expect("it reads")).expect("its log folds")
 }
 
 /// A worker that holds a job, and its next append.
@@ -153,6 +157,52 @@ async fn c101_an_asynchronous_failover_fences_what_the_lost_server_gave() {
     assert_eq!(bob.settle(new).await, Ok(false), "it was settled before");
     assert_eq!(take(&bob, &by).await, 1);
     assert_eq!(ann.append().await, Err(Error::Fenced { job: ann.next.job }));
+}
+
+/// That the job was claimed is lost, so its log says that it waits: a cancel could end it while its tree is alive.
+#[tokio::test(flavor = "multi_thread")]
+async fn c101_no_job_is_ended_before_its_lost_lease_is_over() {
+    let mut pair = Pair::start().await;
+    let (ann, bob) = (pair.open().await, pair.open().await);
+    pair.second.cut_off().await;
+    let ann = Holder::begin(ann, "ann").await;
+    ann.append().await.expect("it holds the job");
+    pair.fail_over().await;
+    let by = register(&bob, "bob").await;
+    let job = load(&bob, ann.next.job).await;
+    assert_eq!(job.holder, None, "the claim is lost");
+    let (ends, _) = jobs::append(&job, None, vec![jobs::cancelled_before_start()]);
+    let refused = bob.append(ends.clone()).await.expect_err("its tree may be alive").to_string();
+    assert!(refused.contains("before every lease from before that is over"), "{refused}");
+    let (labelled, job) = jobs::append(&job, None, vec![jobs::limit_changed(9)]);
+    bob.append(labelled).await.expect("it ends nothing");
+    assert_eq!(bob.settle(instance(&bob).await).await, Ok(true));
+    let (ends, _) = jobs::append(&job, None, vec![jobs::cancelled_before_start()]);
+    bob.append(ends).await.expect("every lease is over");
+    assert_eq!(take(&bob, &by).await, 0, "it has ended");
+}
+
+/// A request was decided on an event that is lost. Another one is in its place when the request is stored.
+#[tokio::test(flavor = "multi_thread")]
+async fn c101_a_request_that_was_decided_on_lost_events_is_decided_again() {
+    let mut pair = Pair::start().await;
+    let (ann, bob) = (pair.open().await, pair.open().await);
+    let id = jobs::id(1);
+    let job = load(&ann, id).await;
+    pair.second.cut_off().await;
+    let (lost, known) = jobs::append(&job, None, vec![jobs::limit_changed(9)]);
+    ann.append(lost).await.expect("anyone may ask");
+    let read_in = ann.instance_seen();
+    let (decided, _) = jobs::append(&known, None, vec![jobs::limit_changed(9)]);
+    pair.fail_over().await;
+    let (other, now) = jobs::append(&job, None, vec![jobs::limit_changed(9)]);
+    bob.append(other).await.expect("anyone may ask");
+    assert_eq!(now.version, known.version);
+    let conflict = Err(Error::Conflict { job: id, actual: now.version });
+    assert_eq!(ann.append(Append { read_in, ..decided.clone() }).await, conflict);
+    assert_ne!(ann.instance_seen(), read_in);
+    assert_eq!(load(&ann, id).await.version, now.version);
+    ann.append(Append { read_in: ann.instance_seen(), ..decided }).await.expect("it was read again");
 }
 
 /// The last renewal of a lease is acknowledged and lost. Many processes notice at once; one of them slept through it all.

@@ -5,6 +5,10 @@ use lastword_core::{Append, AppendId, Fact, Fence, Seq};
 
 use crate::{Error, Result};
 
+/// Why a job is not ended in a pause.
+const PAUSES: &str =
+    "its database may have lost writes, so no job is ended before every lease from before that is over";
+
 /// What the store holds of the job, read in the write's own transaction.
 #[derive(Clone, Debug)]
 pub struct Standing<'a> {
@@ -18,6 +22,8 @@ pub struct Standing<'a> {
     pub next_written_by: Option<AppendId>,
     /// The instance of this database.
     pub instance: u64,
+    /// Whether it pauses: see [`Instance::settling`](crate::Instance::settling).
+    pub settling: bool,
 }
 
 /// What to do with an append.
@@ -48,9 +54,19 @@ pub fn admit(append: &Append, standing: &Standing<'_>) -> Result<Verdict> {
     if standing.version != append.expected {
         return conflict;
     }
+    // The events that it was decided on may be lost, and as many others stored in their place. A new job was not read.
+    let is_stale = append.read_in.is_some_and(|instance| instance != standing.instance);
+    if is_stale && standing.version > Seq(0) {
+        return conflict;
+    }
     let late_only = append.events.iter().all(|event| matches!(event.fact, Fact::LateReported(_)));
     if standing.ended && !late_only {
         return conflict;
+    }
+    // That the job was claimed and launched may be lost: its tree may be alive until its lease is over.
+    let may_have_a_tree = standing.settling && standing.version > Seq(0) && !standing.ended;
+    if may_have_a_tree && append.fence.is_none() && append.ends() {
+        return Err(Error::Unavailable(PAUSES.to_owned()));
     }
     Ok(Verdict::Write)
 }

@@ -97,6 +97,10 @@ pub trait Journal: Clone + Send + Sync + 'static {
     /// Returns the present instance of the journal.
     fn instance(&self) -> impl Future<Output = Result<Instance>> + Send;
 
+    /// Returns the instance that was last seen, without a look. A request that is decided on what is read afterwards carries it, see
+    /// [`Append::read_in`]. `None` in a journal that is not asked for requests.
+    fn instance_seen(&self) -> Option<u64>;
+
     /// Ends the pause of an instance, if it is still this one, and reports whether it did. For a caller that has seen this very instance
     /// pause for the longest lease and its margin, on a clock of its own.
     fn settle(&self, instance: Instance) -> impl Future<Output = Result<bool>> + Send;

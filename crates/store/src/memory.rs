@@ -214,6 +214,7 @@ impl Ledger {
             ended: entry.is_some_and(|entry| entry.row.outcome.is_some()),
             next_written_by: next.map(|(id, _)| *id),
             instance: self.instance,
+            settling: self.settling.is_some(),
         };
         let verdict = admit(&append, &standing)?;
         let record = (verdict == Verdict::Write).then(|| Record::Append(Box::new(append)));
@@ -476,6 +477,10 @@ impl Journal for Memory {
 
     async fn instance(&self) -> Result<Instance> {
         Ok(self.ledger().instance())
+    }
+
+    fn instance_seen(&self) -> Option<u64> {
+        Some(self.ledger().instance)
     }
 
     async fn settle(&self, instance: Instance) -> Result<bool> {

@@ -141,6 +141,10 @@ impl<J: Store> Journal for Faulty<J> {
         self.reach()?.instance().await
     }
 
+    fn instance_seen(&self) -> Option<u64> {
+        self.inner.instance_seen()
+    }
+
     async fn settle(&self, instance: Instance) -> Result<bool> {
         self.reach()?.settle(instance).await
     }

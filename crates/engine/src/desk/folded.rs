@@ -1,7 +1,7 @@
 //! Long logs that were folded before: a read folds only what is new, so a request does not cost more because a job has had many.
 //!
 //! The journal stays the truth. A read starts with the newest event that is known. A journal that does not have it (the job was removed, or
-//! an older journal was put in place) is read from the beginning.
+//! an older journal was put in place), or that is another instance by now, is read from the beginning.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -25,12 +25,14 @@ pub struct Folded {
     pub shown: Vec<Event>,
     /// The newest event; `None` without any.
     pub(super) newest: Option<Event>,
+    /// The instance of the journal that it was read in: see [`lastword_core::Append::read_in`].
+    pub(super) read_in: Option<u64>,
 }
 
 impl Folded {
-    /// Returns a job without a log.
-    pub(super) fn unborn(id: JobId) -> Folded {
-        Folded { job: Job::unborn(id), shown: Vec::new(), newest: None }
+    /// Returns a job without a log, which is read in an instance.
+    pub(super) fn unborn(id: JobId, read_in: Option<u64>) -> Folded {
+        Folded { job: Job::unborn(id), shown: Vec::new(), newest: None, read_in }
     }
 
     /// Adds the next events.

@@ -22,14 +22,16 @@ impl<J: Store> Desk<J> {
 
     /// Returns a job as the journal has it, with what views need of its log.
     pub async fn folded(&self, id: JobId) -> Result<Arc<Folded>, Error> {
-        let folded = match self.folded_logs.get(id) {
+        // Before the read: what is read later is of this instance, or of one that refuses what is decided on it.
+        let seen = self.journal.instance_seen();
+        let folded = match self.folded_logs.get(id).filter(|known| known.read_in == seen) {
             Some(known) => self.refolded(known).await?,
             None => None,
         };
         let folded = match folded {
             Some(folded) => folded,
             None => {
-                let mut folded = Folded::unborn(id);
+                let mut folded = Folded::unborn(id, seen);
                 folded.add(self.journal.load(id, Seq(0)).await?)?;
                 Arc::new(folded)
             }

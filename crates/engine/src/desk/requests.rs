@@ -122,14 +122,16 @@ impl<J: Store> Desk<J> {
         let append_id = append_id.map_or_else(|| self.append_id(), Ok)?;
         let mut tries = 0;
         loop {
-            let job = self.load(id).await?;
-            let facts = decide(&job)?;
+            let folded = self.folded(id).await?;
+            let (job, read_in) = (&folded.job, folded.read_in);
+            let facts = decide(job)?;
             if facts.is_empty() {
                 // Asked before, perhaps by a caller whose answer was lost.
                 self.agenda.tasks.nudge(id);
-                return Ok(job);
+                return Ok(job.clone());
             }
-            let (append, after) = Append::new(&job, None, append_id, self.now().wall, facts)?;
+            let (append, after) = Append::new(job, None, append_id, self.now().wall, facts)?;
+            let append = Append { read_in, ..append };
             let unconfirmed = UnconfirmedWrite { agenda: &self.agenda, id };
             let stored = self.journal.append(append).await;
             if !matches!(stored, Err(store::Error::Unavailable(_))) {

@@ -109,6 +109,11 @@ impl Journal for Link {
         self.call(ReadInstance {}).await
     }
 
+    /// A worker makes no requests. What it writes without a fence, the server decides anew on what it reads itself.
+    fn instance_seen(&self) -> Option<u64> {
+        None
+    }
+
     async fn settle(&self, instance: Instance) -> Result<bool> {
         self.call(Settle { instance }).await
     }

@@ -35,6 +35,8 @@ struct Folded {
     job: Job,
     /// The worker claimed it at some time.
     is_ours: bool,
+    /// The instance of the journal that it was read in: see [`Append::read_in`].
+    read_in: Option<u64>,
 }
 
 impl Worker {
@@ -81,7 +83,8 @@ impl Worker {
 
     /// Refuses a job that this worker never held. An unknown job is refused alike.
     pub(super) async fn check_job<J: Journal>(&self, journal: &J, job: JobId) -> Result<()> {
-        if self.folded().get(&job).is_some_and(|known| known.is_ours) {
+        let seen = journal.instance_seen();
+        if self.folded().get(&job).is_some_and(|known| known.is_ours && known.read_in == seen) {
             return Ok(());
         }
         let known = self.fold(journal, job, None).await?;
@@ -104,9 +107,10 @@ impl Worker {
 
     /// Remembers jobs that were claimed.
     pub(super) fn claimed(&self, taken: &[Claimed]) {
-        for Claimed { job, events, .. } in taken {
+        for Claimed { job, events, fence } in taken {
             if let Ok(job) = Job::fold(*job, events) {
-                self.keep(Folded { job, is_ours: true });
+                let read_in = Some(fence.incarnation.instance);
+                self.keep(Folded { job, is_ours: true, read_in });
             }
         }
     }
@@ -119,7 +123,7 @@ impl Worker {
         append: &Append,
     ) -> Result<Option<(Append, Rest)>> {
         let known = self.fold(journal, append.job, Some(append.expected)).await?;
-        let Folded { job, is_ours } = &known;
+        let Folded { job, is_ours, read_in } = &known;
         if job.version < append.expected {
             return Err(Error::Conflict { job: job.id, actual: job.version });
         }
@@ -131,7 +135,9 @@ impl Worker {
         let facts = append.events.iter().map(|event| event.fact.clone()).collect();
         let (made, after) = Append::new(job, append.fence.as_ref(), append.id, append.at, facts)
             .map_err(|illegal| Error::Refused(illegal.to_string()))?;
-        Ok(Some((made, Rest(Folded { job: after, is_ours: *is_ours }))))
+        let (is_ours, read_in) = (*is_ours, *read_in);
+        let made = Append { read_in: read_in.filter(|_| made.fence.is_none()), ..made };
+        Ok(Some((made, Rest(Folded { job: after, is_ours, read_in }))))
     }
 
     /// Remembers the job after an append that was stored.
@@ -143,11 +149,13 @@ impl Worker {
 
     /// Returns a job, folded up to `version` if that is known, or to its end. Takes it out of what is kept.
     async fn fold<J: Journal>(&self, journal: &J, id: JobId, version: Option<Seq>) -> Result<Folded> {
-        let kept = self.folded().remove(&id);
+        // Another instance may have lost what is known of the job. Asked before the read, which is of this instance or a later one.
+        let read_in = journal.instance_seen();
+        let kept = self.folded().remove(&id).filter(|known| known.read_in == read_in);
         let mut known = match kept {
             Some(known) if version == Some(known.job.version) => return Ok(known),
             Some(known) => known,
-            None => Folded { job: Job::fold(id, &[]).map_err(damaged)?, is_ours: false },
+            None => Folded { job: Job::fold(id, &[]).map_err(damaged)?, is_ours: false, read_in },
         };
         for event in journal.load(id, known.job.version).await? {
             known.is_ours |= self.is_claim_of_ours(&event);

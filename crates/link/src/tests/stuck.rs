@@ -97,6 +97,10 @@ impl Journal for Stuck {
         self.store.instance().await
     }
 
+    fn instance_seen(&self) -> Option<u64> {
+        self.store.instance_seen()
+    }
+
     async fn settle(&self, instance: Instance) -> Result<bool> {
         self.store.settle(instance).await
     }

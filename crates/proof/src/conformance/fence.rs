@@ -139,6 +139,28 @@ pub async fn a_repeat_under_another_instance_is_refused<J: Store>(journal: J) {
     holds(&journal, &job).await;
 }
 
+/// What a request was decided on may be lost, and as many events stored in its place.
+pub async fn a_request_that_was_read_in_another_instance_conflicts<J: Store>(journal: J) {
+    let ann = register(&journal, "ann").await;
+    let (mut job, _) = running(&journal, 1, jobs::spec(QUEUE), &ann).await;
+    let here = journal.instance().await.expect("it is there").number;
+    let (request, after) = jobs::append(&job, None, vec![jobs::cancel_requested()]);
+    let read_in = |instance| Append { read_in: Some(instance), ..request.clone() };
+    refused(&journal, read_in(here ^ 1), conflict(&job, job.version.0)).await;
+    holds(&journal, &job).await;
+    assert_eq!(journal.append(read_in(here)).await, Ok(after.version));
+    job = after;
+    assert_eq!(
+        journal.append(read_in(here ^ 1)).await,
+        Ok(job.version),
+        "it is stored, wherever it was read"
+    );
+    holds(&journal, &job).await;
+    let (submission, submitted) = jobs::submit(2, jobs::spec(QUEUE), jobs::NOW);
+    let submission = Append { read_in: Some(here ^ 1), ..submission };
+    assert_eq!(journal.append(submission).await, Ok(submitted.version), "nothing was read of a new job");
+}
+
 /// Expiry only permits a takeover: until one happens, the receipt of a late owner still counts.
 pub async fn a_late_owner_that_was_not_replaced_can_write<J: Store>(journal: J) {
     let ann = register(&journal, "ann").await;

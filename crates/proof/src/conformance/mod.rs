@@ -58,6 +58,7 @@ macro_rules! for_each_case {
                 c42_a_refused_last_word_releases_nothing,
                 a_write_under_another_instance_is_refused,
                 a_repeat_under_another_instance_is_refused,
+                a_request_that_was_read_in_another_instance_conflicts,
                 a_late_owner_that_was_not_replaced_can_write,
                 anyone_may_request_without_a_fence;
             ending:

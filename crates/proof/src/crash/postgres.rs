@@ -227,6 +227,10 @@ impl Journal for Until {
         self.journal()?.instance().await
     }
 
+    fn instance_seen(&self) -> Option<u64> {
+        self.journal.instance_seen()
+    }
+
     async fn settle(&self, instance: Instance) -> lastword_store::Result<bool> {
         self.journal()?.settle(instance).await
     }

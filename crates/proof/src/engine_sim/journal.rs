@@ -239,6 +239,10 @@ impl Journal for Frail {
         self.call(Frail::reading(21, None), move |world| Ok(world.ledger.instance()))
     }
 
+    fn instance_seen(&self) -> Option<u64> {
+        Some(self.0.sim.with(|world| world.ledger.instance().number))
+    }
+
     fn settle(&self, instance: Instance) -> impl Future<Output = Result<bool>> + Send {
         self.call(Frail::about(22, None), move |world| Ok(world.ledger.settle(instance)))
     }

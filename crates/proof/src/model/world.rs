@@ -91,6 +91,7 @@ impl Shelf {
             ended: self.job.is_ended(),
             next_written_by: self.log.get(append.expected.0 as usize).map(|entry| entry.0),
             instance: INSTANCE,
+            settling: false,
         };
         if admit(append, &standing)? == Verdict::Stored {
             return Ok(());

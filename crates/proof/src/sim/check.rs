@@ -12,12 +12,13 @@ use lastword_store::Error;
 
 use super::plan::JOBS_MAX;
 use super::process::Hold;
+use super::witness::Watched;
 use super::world::{BEAT_MS, World};
 use crate::world::place::Key;
 use crate::world::witness::{Judgement, broken, of};
 
 impl World {
-    fn judge(&mut self, judgement: Judgement) {
+    pub(super) fn judge(&mut self, judgement: Judgement) {
         if let Err((name, detail)) = judgement {
             self.fail(name, || detail);
         }
@@ -32,13 +33,17 @@ impl World {
 
     fn watch_append(&mut self, job: usize, append: Append) -> Judgement {
         let by = append.fence.as_ref().map(|fence| fence.owner.to_string());
+        let has_lost = self.witness.jobs[job].has_lost;
         for event in append.events {
             let known = &mut self.witness.jobs[job].known;
             self.trace.say(self.now, || {
                 let by = by.as_deref().unwrap_or("-");
                 format!("job {job} #{} by {by}: {:?}", event.seq, event.fact)
             });
-            known.witness(&event, &self.places)?;
+            match has_lost {
+                true => known.witness_after_loss(&event, &self.places)?,
+                false => known.witness(&event, &self.places)?,
+            }
         }
         let known = &self.witness.jobs[job].known;
         if append.row != Row::of(&known.job) {
@@ -86,14 +91,20 @@ impl World {
 
     /// A tree has just come to life.
     pub(super) fn check_launch(&mut self, job: usize, key: Key) {
-        let judgement = self.witness.jobs[job].known.check_launch(key, &self.places);
+        let watched = &self.witness.jobs[job];
+        let judgement = match watched.has_lost {
+            true => watched.known.check_none_kept(&self.places, Some(key)),
+            false => watched.known.check_launch(key, &self.places),
+        };
         self.judge(judgement);
     }
 
     /// An owner wants something done.
     pub(super) fn check_effect(&mut self, hold: Hold, effect: &Effect) {
-        let known = &self.witness.jobs[hold.job].known;
+        let Watched { known, has_lost, .. } = &self.witness.jobs[hold.job];
         let judgement = match effect {
+            // What it follows from may be lost.
+            _ if *has_lost => Ok(()),
             Effect::Launch { attempt } => known.check_order(*attempt, hold.epoch),
             Effect::Stop {
                 cause: Cause::User | Cause::Shutdown | Cause::ParentGone | Cause::ReaderGone,
@@ -150,13 +161,17 @@ impl World {
         let watched = &self.witness.jobs[job];
         let known = &watched.known;
         if known.job.version == Seq(0) {
-            return match watched.submitted || job < self.plan.specs.len() {
+            let is_missed = watched.submitted || job < self.plan.specs.len();
+            return match is_missed && !watched.has_lost {
                 true => broken("a submitted job is missing", format!("job {job}")),
                 false => Ok(()),
             };
         }
         if self.store.ledger.row(known.job.id) != Some(&Row::of(&known.job)) {
             return broken("the row is not the fold", format!("job {job}, at the end"));
+        }
+        if watched.has_lost {
+            return known.check_none_kept(&self.places, None);
         }
         if known.turns_open != 0 {
             return broken("a turn without an end", format!("job {job}: {} open", known.turns_open));
@@ -208,6 +223,7 @@ impl World {
                 job: ended.id,
                 expected: ended.version,
                 fence: None,
+                read_in: None,
                 id: AppendId(2),
                 at: Timestamp(1),
                 events: vec![event],

@@ -70,6 +70,19 @@ impl Disk {
         }
     }
 
+    /// Loses the last records, synced or not: another disk takes over that did not get them. The first one stays.
+    pub(super) fn lose_last(&mut self, count: usize) {
+        let (mut ends, mut at) = (Vec::new(), 0);
+        while let Some((_, end)) = self.frame(at) {
+            ends.push(end);
+            at = end;
+        }
+        let kept = ends.len().saturating_sub(count).max(1);
+        if let Some(end) = ends.get(kept - 1) {
+            self.bytes.truncate(*end);
+        }
+    }
+
     /// Reads the log from its beginning, and cuts off what is not whole.
     pub(super) fn read(&mut self) -> Vec<Record> {
         let (mut records, mut at) = (Vec::new(), 0);
@@ -190,7 +203,7 @@ impl Reader<'_> {
             events.push(self.event(at)?);
         }
         // The row is not on this disk: it is the fold of the events, and the replay makes it.
-        Some(Append { job, expected, fence, id, at, events, row: blank_row(job) })
+        Some(Append { job, expected, fence, read_in: None, id, at, events, row: blank_row(job) })
     }
 
     fn event(&mut self, at: Timestamp) -> Option<Event> {

@@ -39,6 +39,8 @@ faults! {
     HostGone = "host gone",
     /// Another server takes over: the journal goes on as another instance, which pauses.
     Failover = "failover",
+    /// Another server takes over that did not get the last writes.
+    WritesLost = "writes lost",
     /// A host comes back as a clone of the other one: with its id, the name of its worker, and another boot.
     HostCloned = "host cloned",
 }
@@ -47,11 +49,7 @@ faults! {
 pub(super) const TABLE: &Table = &Table {
     faults: Fault::NAMES,
     impossible: &[
-        ("keeper crash", PhaseName::Queued, "no attempt, so no keeper"),
         ("keeper crash", PhaseName::Backoff, "no attempt is open, so no keeper"),
         ("keeper crash", PhaseName::Ended, "nothing of an ended job has a keeper"),
-        ("effect unclear", PhaseName::Queued, "no effect is due before an attempt is intended"),
-        ("report late", PhaseName::Queued, "nothing is reported before an attempt is intended"),
-        ("report twice", PhaseName::Queued, "nothing is reported before an attempt is intended"),
     ],
 };

@@ -106,6 +106,17 @@ impl Store {
         self.ledger.replace_instance(self.instance);
     }
 
+    /// Goes on as another instance, on a disk without the last writes. Its ledger is to be made anew.
+    pub(super) fn fail_over_behind(&mut self, lost: usize) {
+        self.instance += 1;
+        self.disk.lose_last(lost);
+    }
+
+    /// Returns its present instance.
+    pub(super) fn instance(&self) -> u64 {
+        self.instance
+    }
+
     pub(super) fn write(&mut self, record: Record) -> u64 {
         let sum = self.disk.write(&record);
         self.ledger.apply(&record);

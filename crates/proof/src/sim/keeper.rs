@@ -49,13 +49,15 @@ impl World {
         | Effect::Close { attempt }) = effect;
         let key = Key { job: self.plan.ids[hold.job], attempt, host: self.processes[hold.process].host };
         let obeyed = self.place(key).obeys(hold.epoch);
-        if !obeyed && !matches!(effect, Effect::Watch { .. } | Effect::Launch { .. }) {
+        // A keeper may have heard of a claim that is lost. Looking needs no keeper.
+        let looks = self.witness.jobs[hold.job].has_lost && matches!(effect, Effect::Locate { .. });
+        if !obeyed && !looks && !matches!(effect, Effect::Watch { .. } | Effect::Launch { .. }) {
             // A later claim was here: this one has nothing to say any more.
             return self.unclear(hold, effect, given_up);
         }
         match &effect {
             Effect::Launch { .. } => self.launch(key, hold, under, given_up),
-            Effect::Locate { .. } => self.locate(key, hold, under, given_up),
+            Effect::Locate { .. } => self.locate(key, hold, obeyed.then_some(under), given_up),
             Effect::Watch { .. } => self.watch(key, hold, effect, given_up),
             Effect::Stop { cause, force, .. } => {
                 let (cause, force) = (*cause, *force);
@@ -93,6 +95,10 @@ impl World {
         let Key { attempt, host, .. } = key;
         let Some(spec) = self.witness.jobs[hold.job].known.job.spec.clone() else { return };
         if self.place(key).tree.is_some() {
+            // It was launched before, and that is lost: what became of it is the attempt.
+            if self.witness.jobs[hold.job].has_lost {
+                return self.locate(key, hold, Some(under), given_up);
+            }
             if self.plan.guarded {
                 return self.unclear(hold, Effect::Launch { attempt }, given_up);
             }
@@ -181,7 +187,8 @@ impl World {
         }
     }
 
-    fn locate(&mut self, key: Key, hold: Hold, under: Incarnation, given_up: bool) {
+    /// Finds out what became of an attempt. A tree that is alive is adopted, if its keeper obeys.
+    fn locate(&mut self, key: Key, hold: Hold, under: Option<Incarnation>, given_up: bool) {
         let job = self.log_of(hold);
         let found = self.find(key, &job);
         match &found {
@@ -192,7 +199,11 @@ impl World {
                     self.feed_heard(hold, key.attempt, offset, signal);
                 }
             }
-            Found::Alive { .. } => self.adopt(key, under),
+            Found::Alive { .. } => {
+                if let Some(under) = under {
+                    self.adopt(key, under);
+                }
+            }
             _ => {}
         }
         self.report(hold, Report::Located { attempt: key.attempt, found }, given_up);

@@ -191,8 +191,9 @@ impl World {
         let Some(job) = self.plan.ids.iter().position(|id| *id == claimed.job) else { return };
         let process = &self.processes[no];
         let fence: Fence = claimed.fence;
-        let hold = Hold { process: no, life: process.life, job, epoch: fence.epoch };
-        if process.seen.contains(&(job, fence.epoch)) {
+        let Fence { incarnation, epoch, .. } = fence;
+        let hold = Hold { process: no, life: process.life, job, incarnation, epoch };
+        if process.seen.contains(&hold) {
             return;
         }
         let folded = match Job::fold(claimed.job, &claimed.events) {
@@ -200,7 +201,7 @@ impl World {
             Err(illegal) => return self.fail("log does not fold", || illegal.to_string()),
         };
         self.trace.say(self.now, || format!("w{no} takes job {job}, epoch {}", fence.epoch));
-        self.processes[no].seen.push((job, fence.epoch));
+        self.processes[no].seen.push(hold);
         // It was told to go down meanwhile: what it has not started goes back.
         if folded.open_attempt().is_none() && self.unlucky(4) {
             return self.ask_as_owner(job, Wish::Release(fence));

@@ -27,6 +27,9 @@ pub(super) struct Plan {
     /// Whether a host may be cloned. Then no job runs on without a lease: its tree on a host that is cut off cannot be told from one that
     /// a reboot ended.
     pub(super) host_may_be_cloned: bool,
+    /// Whether a server may take over without the last writes. Then no job runs on without a lease, which would be the only bound of a tree
+    /// whose launch is lost.
+    pub(super) writes_may_be_lost: bool,
 }
 
 impl Plan {
@@ -34,19 +37,22 @@ impl Plan {
     pub(super) fn draw(random: &mut Random) -> Plan {
         let id = |no: u8| JobId::new(0, Timestamp(1_000 + u64::from(no)), [no; 10]);
         let ids = [id(0), id(1), id(2)];
+        // Looked at and not drawn, so that a seed without lost writes is what it was before there were any.
+        let lost = (random.clone().draw() >> 32).is_multiple_of(5);
         let cloned = random.chance(15);
-        let mut specs = vec![Arc::new(spec(random, Vec::new(), cloned))];
+        let leased = cloned || lost;
+        let mut specs = vec![Arc::new(spec(random, Vec::new(), leased))];
         if random.chance(40) {
             let on = *random.pick(&[Needs::Success, Needs::AnyEnd]);
             let after = random.chance(50).then_some(Dependency { job: ids[0], on });
-            specs.push(Arc::new(spec(random, after.into_iter().collect(), cloned)));
+            specs.push(Arc::new(spec(random, after.into_iter().collect(), leased)));
         }
         let (guarded, host_may_go) = (random.chance(50), random.chance(6));
-        Plan { ids, specs, guarded, host_may_go, host_may_be_cloned: cloned }
+        Plan { ids, specs, guarded, host_may_go, host_may_be_cloned: cloned, writes_may_be_lost: lost }
     }
 }
 
-fn spec(random: &mut Random, after: Vec<Dependency>, cloned: bool) -> Spec {
+fn spec(random: &mut Random, after: Vec<Dependency>, leased: bool) -> Spec {
     let agent = random.chance(65);
     let work = match agent {
         true => Work::Agent { provider: "a".to_owned(), prompt: "p".to_owned(), terms: Box::default() },
@@ -65,7 +71,7 @@ fn spec(random: &mut Random, after: Vec<Dependency>, cloned: bool) -> Spec {
         },
         after,
         not_before: random.chance(10).then_some(Timestamp(crate::world::host::EPOCH_MS + 1_500)),
-        on_partition: if random.chance(30) && !cloned { OnPartition::Keep } else { OnPartition::Stop },
+        on_partition: if random.chance(30) && !leased { OnPartition::Keep } else { OnPartition::Stop },
         ..blank()
     }
 }

@@ -18,6 +18,8 @@ pub(super) struct Hold {
     pub(super) process: usize,
     pub(super) life: u32,
     pub(super) job: usize,
+    /// Two claims of a job have one epoch if the first is lost.
+    pub(super) incarnation: Incarnation,
     pub(super) epoch: Epoch,
 }
 
@@ -47,7 +49,7 @@ pub(super) struct Process {
     pub(super) cut_until: u64,
     pub(super) hands: Vec<Hand>,
     /// Claims of this life that were seen, so that none is taken up twice.
-    pub(super) seen: Vec<(usize, Epoch)>,
+    pub(super) seen: Vec<Hold>,
     /// When the lease of its life runs out.
     pub(super) deadline: u64,
     /// What it has seen of the lives of others.

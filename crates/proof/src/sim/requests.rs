@@ -20,7 +20,7 @@ use super::world::{Doing, World};
 impl World {
     /// Plans a request for later.
     pub(super) fn ask(&mut self, ms: u64, job: usize, wish: Wish) {
-        self.askers.push(Asker { job, wish, state: State::Later, call: 0, other: None });
+        self.askers.push(Asker { job, wish, state: State::Later, call: 0, read_in: 0, other: None });
         self.after(ms, Doing::Ask(self.askers.len() - 1));
     }
 
@@ -84,6 +84,7 @@ impl World {
     fn read_for(&mut self, no: usize) {
         let job = self.plan.ids[self.askers[no].job];
         self.askers[no].state = State::Reads;
+        self.askers[no].read_in = self.store.instance();
         self.askers[no].call = self.call(Caller::Asker(no), Verb::Load { job, after: Seq(0) });
     }
 
@@ -125,7 +126,10 @@ impl World {
         self.calls += 1;
         let id = AppendId((1 << 120) | u128::from(self.calls));
         match Append::new(job, fence.as_ref(), id, self.journal_clock(), facts) {
-            Ok((append, after)) => self.write_for(no, Box::new(append), after.version),
+            Ok((append, after)) => {
+                let read_in = Some(self.askers[no].read_in).filter(|_| fence.is_none());
+                self.write_for(no, Box::new(Append { read_in, ..append }), after.version);
+            }
             Err(illegal) => self.fail("a decision that cannot be stored", || illegal.to_string()),
         }
     }

@@ -11,7 +11,7 @@ use lastword_store::{Claim, Claimed, Error, Source};
 
 use super::fault::Fault;
 use super::journal::{Answer, Call, Caller, Verb};
-use super::plan::QUEUE;
+use super::plan::{JOBS_MAX, QUEUE};
 use super::world::{Doing, TIMEOUT_MS, World};
 
 impl World {
@@ -61,7 +61,10 @@ impl World {
             Err(Error::Fenced { .. }) => Answer::Fenced,
             Err(Error::Lapsed { .. }) => Answer::Lapsed,
             Err(Error::Taken { .. }) => Answer::NameTaken,
-            Err(Error::Unavailable(_)) => Answer::Unavailable,
+            // Its caller asks again, but not at once.
+            Err(Error::Unavailable(_)) => {
+                return self.after(TIMEOUT_MS, Doing::Answered(caller, no, Answer::Unavailable));
+            }
             Err(
                 error @ (Error::Corrupt(_)
                 | Error::Newer { .. }
@@ -161,13 +164,41 @@ impl World {
 
     /// The journal dies, and comes back with what its disk kept.
     pub(super) fn crash_store(&mut self, torn: bool) {
+        self.store_dies();
+        self.store.disk.crash(&mut self.random, torn);
+        self.store_recovers();
+    }
+
+    /// The journal dies, and another server takes over that did not get its last writes.
+    pub(super) fn replace_store(&mut self) {
+        self.store_dies();
+        let lost = 1 + self.random.below(8) as usize;
+        self.trace.say(self.now, || format!("another server takes over without the last {lost} writes"));
+        self.store.fail_over_behind(lost);
+        let mut kept = [0; JOBS_MAX];
+        for record in self.store.disk.read() {
+            let Record::Append(append) = record else { continue };
+            if let Some(job) = self.plan.ids.iter().position(|id| *id == append.job) {
+                kept[job] += append.events.len();
+            }
+        }
+        for (job, kept) in kept.into_iter().enumerate() {
+            let judgement = self.witness.lost(job, kept);
+            self.judge(judgement);
+        }
+        self.store_recovers();
+    }
+
+    fn store_dies(&mut self) {
         self.store.up = false;
         self.store.dirty = false;
         for (caller, no, _) in std::mem::take(&mut self.store.waiting) {
             self.after(TIMEOUT_MS, Doing::Answered(caller, no, Answer::Unavailable));
         }
         self.store.unsynced.clear();
-        self.store.disk.crash(&mut self.random, torn);
+    }
+
+    fn store_recovers(&mut self) {
         self.recover();
         let down = self.random.below(600);
         self.after(down, Doing::StoreBack);

@@ -23,6 +23,10 @@ impl World {
                 self.crash_store(true);
             }
             19..22 => self.crash_keeper(),
+            22..24 if self.plan.writes_may_be_lost => {
+                self.struck_all(Fault::WritesLost);
+                self.replace_store();
+            }
             22..24 => {
                 self.struck_all(Fault::Failover);
                 self.trace.say(self.now, || "another server takes over".to_owned());

@@ -31,6 +31,8 @@ pub(super) struct Asker {
     pub(super) wish: Wish,
     pub(super) state: State,
     pub(super) call: u64,
+    /// The instance of the journal when it began to read.
+    pub(super) read_in: u64,
     /// What a dependent was told about the job it waits for.
     pub(super) other: Option<Outcome>,
 }

@@ -3,7 +3,7 @@
 use lastword_core::{JobId, Seq};
 
 use super::plan::{JOBS_MAX, Plan};
-use crate::world::witness::Known;
+use crate::world::witness::{Judgement, Known};
 
 /// What the witness knows of one job.
 pub(super) struct Watched {
@@ -14,6 +14,8 @@ pub(super) struct Watched {
     pub(super) acknowledged: Seq,
     /// A caller was told that it exists.
     pub(super) submitted: bool,
+    /// A part of its log is lost.
+    pub(super) has_lost: bool,
 }
 
 /// What the witness knows.
@@ -23,8 +25,13 @@ pub(super) struct Witness {
 
 impl Witness {
     pub(super) fn new(plan: &Plan) -> Witness {
-        let watched =
-            |id| Watched { known: Known::new(id), reread: 0, acknowledged: Seq(0), submitted: false };
+        let watched = |id| Watched {
+            known: Known::new(id),
+            reread: 0,
+            acknowledged: Seq(0),
+            submitted: false,
+            has_lost: false,
+        };
         Witness { jobs: plan.ids.map(watched) }
     }
 
@@ -33,6 +40,17 @@ impl Witness {
         if let Some(watched) = self.jobs.iter_mut().find(|watched| watched.known.job.id == job) {
             watched.acknowledged = watched.acknowledged.max(seq);
         }
+    }
+
+    /// A server has taken over that has only so many events of a job.
+    pub(super) fn lost(&mut self, job: usize, kept: usize) -> Judgement {
+        let watched = &mut self.jobs[job];
+        if kept >= watched.known.events.len() {
+            return Ok(());
+        }
+        watched.has_lost = true;
+        watched.acknowledged = watched.acknowledged.min(Seq(kept as u64));
+        watched.known.roll_back(kept)
     }
 
     /// Reports whether every job that exists has ended.

@@ -63,6 +63,42 @@ impl Known {
         self.cancelled.get_or_insert(at);
     }
 
+    /// What followed the first events is lost. What was promised of it counts no more.
+    pub(crate) fn roll_back(&mut self, kept: usize) -> Judgement {
+        let mut events = std::mem::take(&mut self.events);
+        events.truncate(kept);
+        *self = Known::new(self.job.id);
+        for event in &events {
+            self.job.apply(event).or_else(|illegal| broken("log does not fold", illegal.to_string()))?;
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    /// A fact has become durable in a job whose log has lost some: what was lost may explain it, so only this much is checked.
+    pub(crate) fn witness_after_loss<P>(&mut self, event: &Event, places: &Places<P>) -> Judgement {
+        if matches!(event.fact, Fact::LastWord(_)) {
+            if self.job.is_ended() {
+                return broken("a second last word", format!("#{}", event.seq));
+            }
+            self.check_none_kept(places, None)?;
+        }
+        self.job.apply(event).or_else(|illegal| broken("log does not fold", illegal.to_string()))?;
+        self.events.push(event.clone());
+        Ok(())
+    }
+
+    /// Checks that no tree of the job lives but that of `except`, whatever the log says. One that lost its keeper is not known to anyone once
+    /// its launch is lost.
+    pub(crate) fn check_none_kept<P>(&self, places: &Places<P>, except: Option<Key>) -> Judgement {
+        let mut others = of(places, self.job.id).filter(|(key, _)| Some(**key) != except);
+        match others.find(|(_, place)| place.is_alive() && !place.is_orphan()) {
+            Some((key, _)) if except.is_some() => broken("two live trees", format!("{key:?} and {except:?}")),
+            Some((key, _)) => broken("alive after the last word", format!("{key:?}")),
+            None => Ok(()),
+        }
+    }
+
     /// A fact has become durable. Checks it against the log so far and against the places, and folds it.
     pub(crate) fn witness<P>(&mut self, event: &Event, places: &Places<P>) -> Judgement {
         let before = &self.job;

@@ -99,6 +99,11 @@ fn uuid(incarnation: Incarnation) -> Uuid {
     Uuid::from_u128(incarnation.as_u128())
 }
 
+/// Returns what names an instance in the database.
+fn first_of(instance: u64) -> Uuid {
+    uuid(Incarnation { instance, number: 0 })
+}
+
 /// The bound that a batch of claims must keep.
 pub(super) struct Bound {
     pub(super) group: String,
@@ -150,7 +155,7 @@ pub(super) async fn write(
                 .collect::<Vec<_>>()
         };
     }
-    let columns: [&(dyn ToSql + Sync); 37] = [
+    let columns: [&(dyn ToSql + Sync); 38] = [
         &column!(|packed| packed.append.job.as_uuid()),
         &column!(|packed| number(packed.append.expected.0)),
         &column!(|packed| number(packed.append.row.version.0)),
@@ -188,6 +193,7 @@ pub(super) async fn write(
         &known.identity,
         &known.newest,
         &column!(|packed| packed.append.row.summary.on.key()),
+        &column!(|packed| packed.append.read_in.map(first_of)),
     ];
     let is_plain = |packed: &&Packed| packed.waits.is_none() && packed.spent.is_empty();
     let rows = if let Some(bound) = bound {
@@ -254,7 +260,7 @@ pub(super) async fn settle(
     known: &Known,
     refused: &[&Packed],
 ) -> Try<Vec<Result<Verdict>>> {
-    let is_here = |row: &Row| row.get::<_, &str>(7) == known.identity && row.get::<_, i64>(8) >= known.newest;
+    let is_here = |row: &Row| row.get::<_, &str>(8) == known.identity && row.get::<_, i64>(9) >= known.newest;
     let mut verdicts: BTreeMap<usize, Result<Verdict>> = BTreeMap::new();
     let placed = refused.iter().enumerate().map(|(place, packed)| (packed.append.job, (place, *packed)));
     for (month, part) in by_month(placed) {
@@ -280,6 +286,7 @@ fn verdict(append: &Append, row: &Row) -> Result<Verdict> {
         ended: row.get(4),
         next_written_by: next.map(|id| AppendId(id.as_u128())),
         instance: Incarnation::from_u128(row.get::<_, Uuid>(6).as_u128()).instance,
+        settling: row.get(7),
     };
     admit(append, &standing)
 }

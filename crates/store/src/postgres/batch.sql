@@ -3,12 +3,12 @@
         $1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::uuid[], $7::bigint[], $8::boolean[],
         $9::text[], $10::text[], $11::smallint[], $12::bigint[], $13::text[], $14::uuid[], $15::bigint[],
         $16::text[], $17::int[], $18::int[], $19::text[], $20::text[], $21::bigint[], $22::bigint[],
-        $23::boolean[], $24::text[], $32::text[], $33::smallint[], $34::bigint[], $37::text[]
+        $23::boolean[], $24::text[], $32::text[], $33::smallint[], $34::bigint[], $37::text[], $38::uuid[]
     ) with ordinality as i (
         job, expected, version, append, fence_owner, fence_incarnation, fence_epoch, late_only,
         phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch,
         outcome, least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name,
-        section, changed_at, labels, place
+        section, changed_at, labels, read_in, place
     )
     where place <= (select jobs from room)
 ), born as (
@@ -38,6 +38,10 @@
     from input i, here h, jobs o
     where j.job = i.job and i.expected > 0 and j.version = i.expected and o.job = i.job and o.version = i.expected
         and (j.outcome is null or i.late_only)
+        -- What it was decided on was not lost.
+        and (i.read_in is null or i.read_in = h.instance_first)
+        -- In a pause, a tree of a job that seems to wait may be alive: only its owner ends it.
+        and (h.settling is null or i.fence_owner is not null or i.outcome is null or j.outcome is not null)
         and (i.fence_owner is null or (
             j.holder_owner = i.fence_owner and j.holder_incarnation = i.fence_incarnation
             and j.holder_epoch = i.fence_epoch

@@ -185,7 +185,7 @@ impl Postgres {
 
 impl Journal for Postgres {
     async fn load(&self, job: JobId, after: Seq) -> Result<Vec<Event>> {
-        self.patiently(|| view::load(&self.0.readers, job, after)).await
+        self.patiently(|| view::load(&self.0.readers, &self.0.witness, job, after)).await
     }
 
     async fn append(&self, append: Append) -> Result<Seq> {
@@ -257,6 +257,10 @@ impl Journal for Postgres {
 
     async fn instance(&self) -> Result<Instance> {
         self.patiently(|| pause::instance(&self.0.readers)).await
+    }
+
+    fn instance_seen(&self) -> Option<u64> {
+        Some(self.0.witness.known().instance)
     }
 
     async fn settle(&self, instance: Instance) -> Result<bool> {

@@ -8,12 +8,14 @@ use uuid::Uuid;
 
 use super::batch::{event, holder, job_id, number};
 use super::connect::{Value, query};
-use super::failure::Try;
+use super::failure::{Failure, Try};
+use super::instance;
 use super::month::Month;
+use super::witness::Witness;
 use crate::{Error, Filter, Result};
 
 const LOAD: &str = "
-    select seq, at, kind, version, body from events
+    select seq, at, kind, version, body, (select instance_first from meta) from events
     where job = $1 and job >= {from} and job < {to} and seq > $2 order by seq";
 
 /// The columns that `read` reads.
@@ -41,9 +43,12 @@ pub fn load_statement(job: JobId) -> String {
     Month::of(job.made_at()).bind(LOAD)
 }
 
-/// Returns the events of a job after `after`.
-pub(super) async fn load(pool: &Pool, job: JobId, after: Seq) -> Try<Vec<Event>> {
+/// Returns the events of a job after `after`, from the instance that is known: a connection may lead to a server that another one has replaced.
+pub(super) async fn load(pool: &Pool, witness: &Witness, job: JobId, after: Seq) -> Try<Vec<Event>> {
     let rows = query(pool, &load_statement(job), &[&job.as_uuid(), &number(after.0)]).await?;
+    if rows.first().is_some_and(|row| instance::number(row.get(5)) != witness.known().instance) {
+        return Err(Failure::Moved);
+    }
     Ok(rows.iter().map(|row| event(row, 0)).collect::<Result<_>>()?)
 }
 

@@ -96,6 +96,8 @@ pub(super) fn append(connection: &Connection, instance: u64, prepared: &Prepared
         ended: found.as_ref().is_some_and(|found| found.ended),
         next_written_by,
         instance,
+        // The file belongs to one process: there is no pause.
+        settling: false,
     };
     if admit(append, &standing)? == Verdict::Write {
         write(connection, found.as_ref(), prepared)?;

@@ -176,6 +176,10 @@ impl Journal for Sqlite {
         Ok(Instance { number: self.0.instance, settling: None, lease_max_ms: u64::MAX })
     }
 
+    fn instance_seen(&self) -> Option<u64> {
+        Some(self.0.instance)
+    }
+
     async fn settle(&self, _: Instance) -> Result<bool> {
         Ok(false)
     }

@@ -132,6 +132,7 @@ impl Batch<'_> {
             ":identity".to_owned(),
             "0".to_owned(),
             text(Some("")),
+            fill("null::uuid"),
         ];
         let mut sql = STATEMENT.to_owned();
         for (place, column) in columns.iter().enumerate().rev() {

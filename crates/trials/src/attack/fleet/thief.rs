@@ -109,6 +109,7 @@ pub(super) fn forged(job: &Job, fence: Option<&Fence>, kind: &str, body: &str) -
         job: job.id,
         expected: job.version,
         fence: fence.cloned(),
+        read_in: None,
         id,
         at,
         events,

@@ -11,6 +11,10 @@ impl World {
     /// Lets one planned fault strike.
     pub(super) fn strike(&mut self) {
         match self.random.below(32) {
+            _ if self.plan.writes_may_be_lost && self.random.chance(35) => {
+                self.struck_all(Fault::WritesLost);
+                self.replace_store();
+            }
             0..6 => self.crash_owner(),
             6..9 => self.pause_owner(),
             9..12 => self.cut_owner(),
@@ -23,10 +27,6 @@ impl World {
                 self.crash_store(true);
             }
             19..22 => self.crash_keeper(),
-            22..24 if self.plan.writes_may_be_lost => {
-                self.struck_all(Fault::WritesLost);
-                self.replace_store();
-            }
             22..24 => {
                 self.struck_all(Fault::Failover);
                 self.trace.say(self.now, || "another server takes over".to_owned());

@@ -66,20 +66,39 @@ struct Seen {
     lease_ms: u64,
 }
 
+impl Seen {
+    /// Returns when the life may be ended, if its beat stands until then.
+    fn ends(&self, margin_ms: u64) -> BootTime {
+        self.since.plus_ms(self.lease_ms).plus_ms(margin_ms)
+    }
+}
+
 impl Watch {
-    /// Takes in the lives that were read. `now` is the time after the answer: a beat may be as young as that.
-    pub fn see(&mut self, lives: &[Life], now: BootTime) {
-        let before = std::mem::take(&mut self.seen);
+    /// Takes in the lives that were read, and reports whether one that was seen before is gone. `now` is the time after the answer: a beat
+    /// may be as young as that.
+    pub fn see(&mut self, lives: &[Life], now: BootTime) -> bool {
+        let mut before = std::mem::take(&mut self.seen);
         for life in lives {
             let new = Seen { beat: life.beat, since: now, lease_ms: life.lease_ms };
-            let known = before.get(&life.incarnation).filter(|known| known.beat == life.beat);
-            self.seen.insert(life.incarnation, known.copied().unwrap_or(new));
+            let known = before.remove(&life.incarnation).filter(|known| known.beat == life.beat);
+            self.seen.insert(life.incarnation, known.unwrap_or(new));
         }
+        !before.is_empty()
+    }
+
+    /// Forgets a life that was ended, or turned out to have another beat.
+    pub fn forget(&mut self, life: Incarnation) {
+        self.seen.remove(&life);
+    }
+
+    /// Returns the first time at which a life may be over, if no beat comes before that.
+    pub fn first_over(&self, margin_ms: u64) -> Option<BootTime> {
+        self.seen.values().map(|seen| seen.ends(margin_ms)).min()
     }
 
     /// Returns the lives that may be ended, each with the beat at which it stands.
     pub fn over(&self, margin_ms: u64, now: BootTime) -> Vec<(Incarnation, u64)> {
-        let is_over = |seen: &Seen| seen.since.plus_ms(seen.lease_ms).plus_ms(margin_ms) <= now;
+        let is_over = |seen: &Seen| seen.ends(margin_ms) <= now;
         self.seen.iter().filter(|(_, seen)| is_over(seen)).map(|(life, seen)| (*life, seen.beat)).collect()
     }
 }
@@ -106,6 +125,7 @@ mod tests {
         watch.see(&[life(1, 6), life(2, 1)], BootTime(9_000));
         watch.see(&[life(1, 6), life(2, 1)], BootTime(12_099));
         assert_eq!(over(&watch, 12_099), []);
+        assert_eq!(watch.first_over(MARGIN_MS), Some(BootTime(12_100)));
         assert_eq!(over(&watch, 12_100), [(2, 1)]);
         assert_eq!(over(&watch, 20_999), [(2, 1)]);
         assert_eq!(over(&watch, 21_000), [(1, 6), (2, 1)]);
@@ -114,9 +134,12 @@ mod tests {
     #[test]
     fn a_life_that_was_away_is_seen_anew() {
         let mut watch = Watch::default();
-        watch.see(&[life(1, 5)], BootTime(0));
-        watch.see(&[], BootTime(5_000));
-        watch.see(&[life(1, 5)], BootTime(6_000));
+        assert!(!watch.see(&[life(1, 5)], BootTime(0)));
+        assert!(watch.see(&[], BootTime(5_000)), "it is gone");
+        assert_eq!(watch.first_over(MARGIN_MS), None);
+        assert!(!watch.see(&[life(1, 5)], BootTime(6_000)));
+        watch.forget(life(1, 5).incarnation);
+        assert!(!watch.see(&[life(1, 5)], BootTime(6_000)), "it was not waited for");
         assert_eq!(over(&watch, 17_999), []);
         assert_eq!(over(&watch, 18_000), [(1, 5)]);
     }

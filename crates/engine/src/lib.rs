@@ -47,6 +47,12 @@ pub use lastword_store::attempts::{Alive, Begin, Part, Piece, Stream};
 pub use local::{Cancelled, Engine, FeedFilter};
 pub use mailbox::Held;
 
+/// How often a clerk sweeps. What hints bring at once, a sweep brings if they get lost; a life that ends has it sweep at once.
+const CLERK_SWEEP_MS: u64 = 60_000;
+
+/// How often a worker that has jobs sweeps. Its server tells it what to look at.
+const WORKER_SWEEP_MS: u64 = 60_000;
+
 /// What an engine needs to know.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -90,6 +96,18 @@ impl Options {
             margin_ms: MARGIN_MS,
             sweep_ms: 30_000,
         }
+    }
+
+    /// Returns the options of a server of a fleet: a clerk that tells `workers` what to look at.
+    pub fn clerk(self, workers: Arc<dyn Workers>, lease_ms: u64) -> Options {
+        let workers = Some(workers);
+        Options { duties: Duties::Clerk, workers, lease_ms, sweep_ms: CLERK_SWEEP_MS, ..self }
+    }
+
+    /// Returns the options of a worker of a fleet, which runs `slots` jobs at once.
+    pub fn worker(self, slots: u32, lease_ms: u64) -> Options {
+        let slots = Some(slots);
+        Options { duties: Duties::Worker, slots, lease_ms, sweep_ms: WORKER_SWEEP_MS, ..self }
     }
 
     fn lease(&self) -> Duration {

@@ -72,6 +72,11 @@ impl Tasks {
         }
     }
 
+    /// Reports whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.tasks).is_empty()
+    }
+
     /// Tells a task that the log of its job may have grown.
     pub(crate) fn nudge(&self, job: JobId) {
         if let Some(task) = lock(&self.tasks).get(&job) {

@@ -20,6 +20,9 @@ const FRAME_MAX: usize = 64 << 10;
 
 const HEADER: usize = 14;
 
+/// Bytes that are written at once: one frame of full length, or many that are shorter. An urgent message waits for so many at most.
+pub(crate) const WRITE_MAX: usize = HEADER + FRAME_MAX;
+
 /// Messages that can be incomplete at once: an ordinary one, and an urgent one that came in between.
 const INCOMPLETE_MAX: usize = 2;
 
@@ -78,30 +81,30 @@ impl Message {
         Message { kind, stream: 0, body: Vec::new() }
     }
 
-    /// Writes the frame that begins at `from`, and returns where the next one does; `None` after the last.
-    pub(crate) async fn write_frame(
-        &self,
-        from: usize,
-        to: &mut (impl AsyncWrite + Unpin),
-    ) -> io::Result<Option<usize>> {
+    /// Appends the frame that begins at `from` to what is to be written, and returns where the next one begins; `None` after the last.
+    pub(crate) fn frame(&self, from: usize, to: &mut Vec<u8>) -> Option<usize> {
         let end = self.body.len().min(from + FRAME_MAX);
         let is_last = end == self.body.len();
-        let mut header = [0; HEADER];
-        header[..4].copy_from_slice(&((end - from) as u32).to_be_bytes());
-        header[4] = self.kind as u8;
-        header[5] = is_last.into();
-        header[6..].copy_from_slice(&self.stream.to_be_bytes());
-        to.write_all(&header).await?;
-        to.write_all(&self.body[from..end]).await?;
-        to.flush().await?;
-        Ok((!is_last).then_some(end))
+        to.extend(((end - from) as u32).to_be_bytes());
+        to.extend([self.kind as u8, is_last.into()]);
+        to.extend(self.stream.to_be_bytes());
+        to.extend(&self.body[from..end]);
+        (!is_last).then_some(end)
+    }
+
+    /// Returns the length of the frame that begins at `from`.
+    pub(crate) fn frame_len(&self, from: usize) -> usize {
+        HEADER + (self.body.len() - from).min(FRAME_MAX)
     }
 
     /// Writes all of it.
     pub(crate) async fn write(&self, to: &mut (impl AsyncWrite + Unpin)) -> io::Result<()> {
-        let mut next = Some(0);
+        let (mut bytes, mut next) = (Vec::new(), Some(0));
         while let Some(from) = next {
-            next = self.write_frame(from, to).await?;
+            next = self.frame(from, &mut bytes);
+            to.write_all(&bytes).await?;
+            to.flush().await?;
+            bytes.clear();
         }
         Ok(())
     }
@@ -208,9 +211,9 @@ mod tests {
         let (long, urgent) =
             (message(Kind::Request, 1, 2 * FRAME_MAX), message(Kind::Urgent, 2, FRAME_MAX + 9));
         let mut bytes = Vec::new();
-        let next = long.write_frame(0, &mut bytes).await.unwrap().expect("it is not done");
+        let next = long.frame(0, &mut bytes).expect("it is not done");
         urgent.write(&mut bytes).await.unwrap();
-        assert_eq!(long.write_frame(next, &mut bytes).await.unwrap(), None);
+        assert_eq!(long.frame(next, &mut bytes), None);
         let mut inbox = Inbox::new(&bytes[..], MESSAGE_MAX, LONG);
         let (first, second) = (inbox.next().await.unwrap(), inbox.next().await.unwrap());
         assert_eq!((first.stream, first.body), (2, urgent.body));
@@ -245,7 +248,7 @@ mod tests {
     async fn many_incomplete_messages_are_refused() {
         let mut bytes = Vec::new();
         for stream in 0..3 {
-            message(Kind::Request, stream, 2 * FRAME_MAX).write_frame(0, &mut bytes).await.unwrap();
+            message(Kind::Request, stream, 2 * FRAME_MAX).frame(0, &mut bytes);
         }
         let error = read(&bytes, MESSAGE_MAX).await.unwrap_err();
         assert_eq!(error.to_string(), "more than 2 incomplete messages");

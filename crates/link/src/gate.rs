@@ -6,12 +6,19 @@ use std::time::Duration;
 
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{OwnerId, Timestamp};
-use lastword_store::{EnrolledWorker, Enrolling, Enrolments, NotEnrolled, Result, Said, Token, TokenHash};
+use lastword_store::hints::Hints;
+use lastword_store::{
+    EnrolledWorker, Enrolling, Enrolments, Journal, NotEnrolled, Result, Said, Token, TokenHash,
+};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long the workers that were read stand. A revoked token is good for this much longer, and one more check of its connection.
+/// How long the workers that were read stand, if something was committed since. A revoked token is good for this much longer, and one more
+/// check of its connection.
 const KNOWN_FOR: Duration = Duration::from_secs(2);
+
+/// How long they stand if nothing is known to have been committed: the hint at a revocation may get lost.
+const KNOWN_FOR_MAX: Duration = Duration::from_secs(30);
 
 /// The author of a connection's requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +60,7 @@ impl<F: Fn(&str) -> Option<Principal> + Send + Sync + 'static> Gate for F {
     }
 }
 
-/// Lets in the workers that are enrolled in a store. All connections of a server share one read of them every two seconds.
+/// Lets in the workers that are enrolled in a store. All connections of a server share one read of them, every two seconds at most.
 #[derive(Debug)]
 pub struct EnrolledOnly<S> {
     store: S,
@@ -63,16 +70,29 @@ pub struct EnrolledOnly<S> {
     known: Mutex<Known>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Known {
     workers: HashMap<TokenHash, Principal>,
     read: Option<Instant>,
+    /// Whether something was committed that was not read.
+    is_old: bool,
+    hints: Hints,
 }
 
-impl<S: Enrolments> EnrolledOnly<S> {
+impl Known {
+    /// Reports whether the workers are to be read again.
+    fn is_due(&mut self) -> bool {
+        self.is_old |= self.hints.has_any();
+        let known_for = if self.is_old { KNOWN_FOR } else { KNOWN_FOR_MAX };
+        self.read.is_none_or(|read| read.elapsed() >= known_for)
+    }
+}
+
+impl<S: Enrolments + Journal> EnrolledOnly<S> {
     /// Returns the gate of a store. `clock` is the wall clock.
     pub fn new(store: S, clock: fn() -> Timestamp) -> EnrolledOnly<S> {
-        EnrolledOnly { store, clock, server: None, known: Mutex::default() }
+        let known = Known { workers: HashMap::new(), read: None, is_old: false, hints: store.hints() };
+        EnrolledOnly { store, clock, server: None, known: Mutex::new(known) }
     }
 
     /// Lets in other servers with this token too, and notes that workers are connected to this server.
@@ -81,7 +101,7 @@ impl<S: Enrolments> EnrolledOnly<S> {
     }
 }
 
-impl<S: Enrolments> Gate for EnrolledOnly<S> {
+impl<S: Enrolments + Journal> Gate for EnrolledOnly<S> {
     async fn principal(&self, token: &str) -> Result<Option<Principal>> {
         let token = TokenHash::of(token);
         if self.server.as_ref().is_some_and(|(_, own)| *own == token) {
@@ -89,9 +109,12 @@ impl<S: Enrolments> Gate for EnrolledOnly<S> {
         }
         // One reads, the others wait for it.
         let mut known = self.known.lock().await;
-        if known.read.is_none_or(|read| read.elapsed() >= KNOWN_FOR) {
+        if known.is_due() {
+            // Before the read: what is committed during it may be missed by it.
+            known.is_old = false;
             let workers = self.store.workers().await;
             known.read = Some(Instant::now());
+            known.is_old |= workers.is_err();
             match workers {
                 Ok(workers) => {
                     let in_force = workers.into_iter().filter(|worker| worker.revoked_at.is_none());

@@ -2,12 +2,12 @@
 
 use std::io;
 
-use tokio::io::AsyncWrite;
+use tokio::io::{AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 
 use crate::Timing;
-use crate::frame::{Kind, Message};
+use crate::frame::{Kind, Message, WRITE_MAX};
 
 /// A message that counts as under way until it is written.
 pub(crate) type Counted = (Message, Option<OwnedSemaphorePermit>);
@@ -57,9 +57,36 @@ impl<T> Outbox<T> {
     }
 }
 
+/// What is written at once.
+#[derive(Default)]
+struct Parcel {
+    bytes: Vec<u8>,
+    /// A message of the ordinary lane, and what of it is written.
+    begun: Option<(Message, usize)>,
+}
+
+impl Parcel {
+    /// Adds a whole message, however long it is.
+    fn add(&mut self, message: &Message) {
+        let mut next = Some(0);
+        while let Some(from) = next {
+            next = message.frame(from, &mut self.bytes);
+        }
+    }
+
+    /// Adds the next frame of the message that is begun. Reports whether there was one, and room for it.
+    fn go_on(&mut self) -> bool {
+        let Some((message, from)) = self.begun.take() else { return false };
+        let has_room = self.bytes.len() + message.frame_len(from) <= WRITE_MAX;
+        let next = if has_room { message.frame(from, &mut self.bytes) } else { Some(from) };
+        self.begun = next.map(|next| (message, next));
+        has_room
+    }
+}
+
 impl<T> Lanes<T> {
-    /// Writes until the connection fails or the outbox is dropped, and beats in between. `open` makes a message of what was put in, at
-    /// the moment it is written, or drops it.
+    /// Writes until the connection fails or the outbox is dropped, and beats in between. What waits is written together, as far as it is no
+    /// longer than one frame. `open` makes a message of what was put in, at the moment it is written, or drops it.
     pub(crate) async fn write<W: AsyncWrite + Unpin>(
         &mut self,
         mut to: W,
@@ -68,29 +95,47 @@ impl<T> Lanes<T> {
     ) -> io::Result<()> {
         let mut beats = interval(timing.beat);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        // A message of the ordinary lane, and what of it is written.
-        let mut begun: Option<(Message, usize)> = None;
+        let mut parcel = Parcel::default();
         loop {
             tokio::select! {
                 biased;
                 urgent = self.urgent.recv() => {
                     let Some(urgent) = urgent else { return Ok(()) };
-                    if let Some(message) = open(urgent) {
-                        in_time(timing, message.write(&mut to)).await?;
-                    }
+                    open(urgent).inspect(|message| parcel.add(message));
                 }
-                _ = beats.tick() => in_time(timing, Message::bare(Kind::Beat).write(&mut to)).await?,
-                ordinary = self.ordinary.recv(), if begun.is_none() => {
+                _ = beats.tick() => parcel.add(&Message::bare(Kind::Beat)),
+                ordinary = self.ordinary.recv(), if parcel.begun.is_none() => {
                     let Some(ordinary) = ordinary else { return Ok(()) };
-                    begun = open(ordinary).map(|message| (message, 0));
+                    parcel.begun = open(ordinary).map(|message| (message, 0));
                 }
-                () = std::future::ready(()), if begun.is_some() => {
-                    if let Some((message, from)) = begun.take() {
-                        let next = in_time(timing, message.write_frame(from, &mut to)).await?;
-                        begun = next.map(|next| (message, next));
-                    }
-                }
+                () = std::future::ready(()), if parcel.begun.is_some() => {}
             }
+            // Tasks that were woken together, such as the callers of one batch of the store, put their messages in first.
+            tokio::task::yield_now().await;
+            self.fill(&mut parcel, &mut open);
+            if !parcel.bytes.is_empty() {
+                let writing = async {
+                    to.write_all(&parcel.bytes).await?;
+                    to.flush().await
+                };
+                in_time(timing, writing).await?;
+                parcel.bytes.clear();
+            }
+        }
+    }
+
+    /// Adds what waits: all that is urgent, then the rest as far as there is room.
+    fn fill(&mut self, parcel: &mut Parcel, open: &mut impl FnMut(T) -> Option<Message>) {
+        while let Ok(urgent) = self.urgent.try_recv() {
+            open(urgent).inspect(|message| parcel.add(message));
+        }
+        loop {
+            while parcel.go_on() {}
+            if parcel.begun.is_some() {
+                return;
+            }
+            let Ok(ordinary) = self.ordinary.try_recv() else { return };
+            parcel.begun = open(ordinary).map(|message| (message, 0));
         }
     }
 }

@@ -4,7 +4,7 @@
 //! waiting reader also polls now and then.
 
 use lastword_core::JobId;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::sync::{broadcast, watch};
 
 /// Hints about one thing that a waiter may lag behind. Beyond that it is told to look at everything.
@@ -41,6 +41,18 @@ impl Hints {
             },
             changed = self.commits.changed() => changed.is_ok().then_some(Hint::Commit),
         }
+    }
+}
+
+impl Hints {
+    /// Reports whether there was a hint since the last one that this waiter was given, without waiting for one.
+    pub fn has_any(&mut self) -> bool {
+        let is_told = !matches!(self.told.try_recv(), Err(TryRecvError::Empty | TryRecvError::Closed));
+        // Those that follow are about the same look.
+        while self.told.try_recv().is_ok() {}
+        let is_committed = self.commits.has_changed().unwrap_or(false);
+        self.commits.mark_unchanged();
+        is_told || is_committed
     }
 }
 
@@ -95,5 +107,18 @@ mod tests {
         assert_eq!(hints.next().await, Some(Hint::Ready("night".to_owned())));
         drop(bell);
         while hints.next().await.is_some() {}
+    }
+
+    #[test]
+    fn a_waiter_can_ask_without_waiting() {
+        let bell = Bell::default();
+        let mut hints = bell.hints();
+        assert!(!hints.has_any());
+        bell.ring();
+        bell.ring();
+        assert!(hints.has_any() && !hints.has_any());
+        bell.tell(Hint::Ready("night".to_owned()));
+        bell.tell(Hint::Ready("day".to_owned()));
+        assert!(hints.has_any() && !hints.has_any());
     }
 }

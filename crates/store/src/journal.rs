@@ -1,6 +1,7 @@
 //! The journal: logs of jobs, the owners that hold them, and the feed over all of them.
 
 use std::future::Future;
+use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::{Life, Place};
@@ -42,6 +43,16 @@ pub trait Journal: Clone + Send + Sync + 'static {
 
     /// Returns the lives that are not over.
     fn lives(&self) -> impl Future<Output = Result<Vec<Life>>> + Send;
+
+    /// Returns the present instance and the lives that are not over, after `within` at the latest. A journal that writes renewals together
+    /// answers with the next of them, which spares it a read; others wait that long and read.
+    fn beats(&self, within: Duration) -> impl Future<Output = Result<Beats>> + Send {
+        async move {
+            tokio::time::sleep(within).await;
+            let instance = self.instance().await?;
+            Ok(Beats { instance, lives: self.lives().await? })
+        }
+    }
 
     /// Ends a life if `beat` is still its beat, and reports whether it did. A life that is over cannot renew, and its jobs can be taken over
     /// from anywhere. It is for a process that has seen the beat stand still for long enough, and for the owner itself once it holds nothing.
@@ -107,6 +118,15 @@ pub trait Journal: Clone + Send + Sync + 'static {
 
     /// Returns wake-ups. Each may get lost, so a waiting reader also polls now and then.
     fn hints(&self) -> Hints;
+}
+
+/// The beats of all lives at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Beats {
+    /// The present instance.
+    pub instance: Instance,
+    /// Its lives that are not over.
+    pub lives: Vec<Life>,
 }
 
 /// Where jobs can be claimed.

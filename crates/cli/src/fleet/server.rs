@@ -7,7 +7,7 @@ use std::time::Duration;
 use lastword_api::Code;
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{JobId, OwnerId};
-use lastword_engine::{Duties, Engine, Options, ServerHost, Workers, now};
+use lastword_engine::{Engine, ServerHost, Workers, now};
 use lastword_link::{Bells, EnrolledOnly, Hosts, Identity, Timing};
 use lastword_server::{Door, Fleet};
 use lastword_store::postgres::{self, Postgres};
@@ -28,12 +28,6 @@ const LINK: &str = "link";
 
 /// Connections of workers, at most. A cell has 2,000 workers, and any of its servers may have to take all of them.
 const CONNECTIONS_MAX: usize = 4_096;
-
-/// How often a server sweeps. What hints bring at once, a sweep brings if they get lost.
-const SWEEP_MS: u64 = 10_000;
-
-/// How long the renewal of a worker waits for those of others, at most.
-const GATHER: Duration = Duration::from_secs(1);
 
 /// A server.
 pub(crate) struct Server {
@@ -80,8 +74,7 @@ impl Service for Server {
         let unavailable = |error: &dyn std::fmt::Display| Failure::new(Code::Unavailable, error.to_string());
         let options = postgres::Options {
             remember: Some(place.paths.state.clone()),
-            gather: GATHER.min(Duration::from_millis(self.lease_ms / 15)),
-            ..postgres::Options::default()
+            ..postgres::Options::of_server()
         };
         let journal = Postgres::open(&self.store, options).await.map_err(|error| unavailable(&error))?;
         let folder = place.paths.in_state(LINK);
@@ -133,13 +126,8 @@ impl Service for Server {
     }
 
     fn start(&self, place: &Place, journal: &Postgres) -> Engine<Postgres> {
-        let options = Options {
-            duties: Duties::Clerk,
-            workers: Some(Arc::new(Ringing(self.bells.clone()))),
-            lease_ms: self.lease_ms,
-            sweep_ms: SWEEP_MS,
-            ..place.options(name(place))
-        };
+        let workers = Arc::new(Ringing(self.bells.clone()));
+        let options = place.options(name(place)).clerk(workers, self.lease_ms);
         let removals = Notes::start(journal.clone(), self.hosts.clone());
         let workers = Peers::new(journal.clone(), name(place), self.hosts.clone());
         let host = ServerHost::new(place.paths.in_state(JOBS), workers, removals);

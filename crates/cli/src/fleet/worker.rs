@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use lastword_api::Code;
 use lastword_core::OwnerId;
-use lastword_engine::{Duties, Engine, LocalHost, Options};
+use lastword_engine::{Engine, LocalHost};
 use lastword_link::Link;
 use lastword_proc::User;
 
@@ -17,9 +17,6 @@ use crate::paths::Paths;
 
 /// The folder of the lease files.
 const LEASES: &str = "leases";
-
-/// How often a worker sweeps. Its server tells it what to look at.
-const SWEEP_MS: u64 = 60_000;
 
 /// A worker.
 pub(crate) struct Worker {
@@ -61,13 +58,8 @@ impl Service for Worker {
     }
 
     fn start(&self, place: &Place, journal: &Link) -> Engine<Link> {
-        let options = Options {
-            duties: Duties::Worker,
-            slots: Some(self.slots),
-            lease_ms: self.lease_ms,
-            sweep_ms: SWEEP_MS,
-            ..place.options(OwnerId(self.enrolment.name.as_str().into()))
-        };
+        let name = OwnerId(self.enrolment.name.as_str().into());
+        let options = place.options(name).worker(self.slots, self.lease_ms);
         journal.answer_for(place.host.clone());
         Engine::start(journal.clone(), place.host.clone(), options)
     }

@@ -124,7 +124,7 @@ impl<J: Store> Worker<J> {
         let (owner, lease_ms) = (self.options.owner.clone(), self.options.lease_ms);
         let place = Place { host: self.options.host.clone(), boot: self.host.boot() };
         // Before it is sent: the journal stores it later, and others count from later still.
-        let sent = self.desk.since_boot();
+        let (sent, sent_at) = (self.desk.since_boot(), Instant::now());
         let renew = Renew { owner: owner.clone(), place: place.clone(), incarnation: life, lease_ms };
         let Renewed { incarnation, beat, news, settling } = self.desk.journal.renew(renew).await?;
         let claimant = Claimant { owner, incarnation, host: place.host, boot: Some(place.boot) };
@@ -134,7 +134,7 @@ impl<J: Store> Worker<J> {
             let what = format!("the lease of its trees cannot be written: {error}");
             self.desk.troubles.add(None, what, "make room: they are ended when the lease is over");
         }
-        let present = Present { claimant, beat, deadline, renewed: Instant::now(), settling };
+        let present = Present { claimant, beat, deadline, sent: sent_at, settling };
         let mut slot = lock(&self.life);
         match life {
             None => {

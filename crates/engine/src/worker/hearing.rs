@@ -14,8 +14,9 @@ use lastword_store::{Cursor, Error, Store};
 
 use super::Worker;
 
-/// How often a clerk looks without a hint, at least.
-const INTERVAL: Duration = Duration::from_secs(5);
+/// How often a clerk looks without a hint, at least. A hint is lost only together with a connection to the database or with a server, and the
+/// holder of a job hears of news with its next renewal too.
+const INTERVAL: Duration = Duration::from_secs(20);
 
 /// Pause after the journal was unavailable.
 const RETRY: Duration = Duration::from_millis(500);

@@ -49,9 +49,15 @@ fn lapsed(has_run_out: bool, is_shared: bool) -> (&'static str, &'static str) {
     }
 }
 
+/// How much more rarely a worker sweeps that has no jobs. Its server tells it what there is to claim, and a lost connection has it sweep at once;
+/// with jobs it also has to notice what their groups have spent.
+const IDLE_SWEEPS: u32 = 30;
+
 /// A life, while it runs.
 pub(super) struct Life<J> {
     worker: Arc<Worker<J>>,
+    /// When the last sweep was, and when the next one is due at the latest.
+    swept: Instant,
     sweep_at: Instant,
     /// The wall clock at the last turn, to notice that it was set back.
     last_turn: Timestamp,
@@ -59,7 +65,7 @@ pub(super) struct Life<J> {
 
 impl<J: Store> Life<J> {
     pub(super) fn new(worker: Arc<Worker<J>>) -> Life<J> {
-        Life { worker, sweep_at: Instant::now(), last_turn: Timestamp(0) }
+        Life { worker, swept: Instant::now(), sweep_at: Instant::now(), last_turn: Timestamp(0) }
     }
 
     /// Runs until the engine is dropped or shut down.
@@ -81,6 +87,8 @@ impl<J: Store> Life<J> {
                 self.sweep_at = Instant::now();
                 continue;
             }
+            // It may have jobs now.
+            self.sweep_at = self.sweep_at.min(self.swept + self.sweep_pause());
             let agenda = &self.worker.desk.agenda;
             let due = agenda.due.next().map(|at| self.instant(at));
             let unconfirmed = agenda.unconfirmed.due();
@@ -133,7 +141,7 @@ impl<J: Store> Life<J> {
             desk.read_groups().await?;
         }
         let mut groups: BTreeSet<String> = desk.agenda.take_claimable(desk.now().wall);
-        if groups.iter().any(|group| desk.groups.get(group).is_none()) {
+        if groups.iter().any(|group| self.is_worth_reading(group)) {
             desk.read_groups().await?;
         }
         if Instant::now() >= self.sweep_at {
@@ -152,6 +160,22 @@ impl<J: Store> Life<J> {
             }
         }
         desk.recheck_unconfirmed().await
+    }
+
+    /// Returns how long after a sweep the next one is due.
+    fn sweep_pause(&self) -> Duration {
+        let worker = &self.worker;
+        match worker.options.duties == Duties::Worker && worker.desk.agenda.tasks.is_empty() {
+            true => worker.options.sweep() * IDLE_SWEEPS,
+            false => worker.options.sweep(),
+        }
+    }
+
+    /// Reports whether a group that has something to claim is not known, or known to be paused: a server tells its workers of groups that are
+    /// not, so what this one knows is old.
+    fn is_worth_reading(&self, group: &str) -> bool {
+        let known = self.worker.desk.groups.get(group);
+        known.is_none_or(|known| known.paused && self.worker.options.duties == Duties::Worker)
     }
 
     /// Checks due times if the clock was set back, or if one was found that is too far ahead.
@@ -197,7 +221,8 @@ impl<J: Store> Life<J> {
     /// that were not noted.
     async fn sweep(&mut self) -> Result<(), Error> {
         let worker = Arc::clone(&self.worker);
-        self.sweep_at = Instant::now() + worker.options.sweep();
+        self.swept = Instant::now();
+        self.sweep_at = self.swept + self.sweep_pause();
         worker.desk.read_groups().await?;
         worker.start_held().await?;
         self.take_over().await?;

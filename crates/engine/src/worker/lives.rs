@@ -6,12 +6,19 @@ use std::time::Duration;
 
 use lastword_core::BootTime;
 use lastword_core::life::Watch;
-use lastword_store::{Error, Instance, Store};
+use lastword_store::{Beats, Error, Instance, Store};
 
 use super::Worker;
 
-/// The longest time between two looks at lives that other hosts may lead.
-const INTERVAL_MAX: Duration = Duration::from_secs(1);
+/// The longest time between two reads of lives that other hosts may lead. A beat is seen so much later at most, and a life counts as over
+/// so much later. Whether it is over is looked at when it may be.
+const INTERVAL_MAX: Duration = Duration::from_secs(2);
+
+/// And the part of a lease that it is at most.
+const INTERVALS_PER_LEASE: u32 = 7;
+
+/// Pause after the journal was unavailable.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// Watches lives.
 pub(super) struct Watcher<J> {
@@ -29,14 +36,7 @@ impl<J: Store> Watcher<J> {
 
     /// Runs until the engine is dropped, or the journal leaves it to others.
     pub(super) async fn run(mut self) {
-        let options = &self.worker.options;
-        let interval = match self.worker.desk.journal.is_shared() {
-            true => (options.lease() / 10).min(INTERVAL_MAX),
-            // No other host can have a life there, and a life that was replaced is in no hurry.
-            false => options.sweep(),
-        };
         loop {
-            tokio::time::sleep(interval).await;
             match self.look().await {
                 Ok(false) => {}
                 Ok(true) => {
@@ -48,28 +48,48 @@ impl<J: Store> Watcher<J> {
                 Err(error) => {
                     let what = "lives of other workers cannot be watched";
                     self.worker.desk.troubles.journal(None, what, &error);
+                    tokio::time::sleep(RETRY).await;
                 }
             }
         }
     }
 
-    /// Ends the lives of others that are over, and reports whether jobs may be free now.
+    /// Returns how long to wait for the next beats: until a life, or the pause of the journal, may be over, and not for longer than a beat
+    /// may go unseen.
+    fn next_within(&self) -> Duration {
+        let options = &self.worker.options;
+        if !self.worker.desk.journal.is_shared() {
+            // No other host can have a life there, and a life that was replaced is in no hurry.
+            return options.sweep();
+        }
+        let interval = (options.lease() / INTERVALS_PER_LEASE).min(INTERVAL_MAX);
+        let now = self.worker.desk.since_boot();
+        let over = match self.pause {
+            Some((instance, since)) => Some(self.pause_ends(&instance, since)),
+            None => self.seen.first_over(options.margin_ms),
+        };
+        over.map_or(interval, |over| interval.min(Duration::from_millis(over.0.saturating_sub(now.0))))
+    }
+
+    /// Waits for the next beats, ends the lives of others that are over, and reports whether jobs may be free now.
     async fn look(&mut self) -> Result<bool, Error> {
         let desk = &self.worker.desk;
-        let instance = desk.journal.instance().await?;
+        let Beats { instance, mut lives } = desk.journal.beats(self.next_within()).await?;
         if instance.settling.is_some() {
             return self.wait_out(instance).await;
         }
-        let mut lives = desk.journal.lives().await?;
+        self.pause = None;
         let own = self.worker.life().map(|life| life.incarnation);
         lives.retain(|life| Some(life.incarnation) != own);
         let now = desk.since_boot();
-        self.seen.see(&lives, now);
+        // One that is gone was ended by another process, which may not have come to taking over its jobs.
+        let is_one_gone = self.seen.see(&lives, now);
         let over = self.seen.over(self.worker.options.margin_ms, now);
         for (life, beat) in &over {
             desk.journal.end_life(*life, *beat).await?;
+            self.seen.forget(*life);
         }
-        Ok(!over.is_empty())
+        Ok(is_one_gone || !over.is_empty())
     }
 
     /// Ends the pause of the journal once it was seen for longer than any lease of an earlier instance can last. No life is ended before.
@@ -78,12 +98,16 @@ impl<J: Store> Watcher<J> {
         let now = self.worker.desk.since_boot();
         let seen = self.pause.filter(|(seen, _)| *seen == instance);
         let (_, since) = *self.pause.insert(seen.unwrap_or((instance, now)));
-        let longest = instance.lease_max_ms.saturating_add(self.worker.options.margin_ms);
-        if since.plus_ms(longest) > now {
+        if self.pause_ends(&instance, since) > now {
             return Ok(false);
         }
         self.worker.desk.journal.settle(instance).await?;
         self.pause = None;
         Ok(true)
+    }
+
+    /// Returns when no lease that was given before a pause can last any more.
+    fn pause_ends(&self, instance: &Instance, since: BootTime) -> BootTime {
+        since.plus_ms(instance.lease_max_ms.saturating_add(self.worker.options.margin_ms))
     }
 }

@@ -139,8 +139,8 @@ struct Present {
     beat: u64,
     /// When its lease runs out.
     deadline: BootTime,
-    /// When it was last renewed.
-    renewed: Instant,
+    /// When its last renewal was sent.
+    sent: Instant,
     /// Whether the journal paused then.
     settling: bool,
 }

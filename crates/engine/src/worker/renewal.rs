@@ -16,7 +16,7 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(super) async fn run<J: Store>(worker: Arc<Worker<J>>) {
     let mut retry = None;
     loop {
-        let due = lock(&worker.life).as_ref().map(|present| present.renewed + worker.options.lease() / 3);
+        let due = lock(&worker.life).as_ref().map(|present| present.sent + worker.options.lease() / 3);
         let registered = worker.registered.notified();
         match due.map(|due| retry.take().map_or(due, |retry: Instant| retry.max(due))) {
             None => registered.await,

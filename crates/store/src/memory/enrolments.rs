@@ -41,7 +41,9 @@ impl Enrolments for Memory {
     }
 
     async fn enrol(&self, enrolling: Enrolling) -> Result<std::result::Result<OwnerId, NotEnrolled>> {
-        Ok(self.ledger().enrolments.enrol(enrolling))
+        let enrolled = self.ledger().enrolments.enrol(enrolling);
+        self.0.bell.ring();
+        Ok(enrolled)
     }
 
     async fn worker_of(&self, token: TokenHash) -> Result<Option<EnrolledWorker>> {
@@ -75,7 +77,9 @@ impl Enrolments for Memory {
     }
 
     async fn revoke(&self, name: OwnerId, now: Timestamp) -> Result<bool> {
-        Ok(self.ledger().enrolments.revoke(&name, now))
+        let is_revoked = self.ledger().enrolments.revoke(&name, now);
+        self.0.bell.ring();
+        Ok(is_revoked)
     }
 
     async fn workload(&self, now: Timestamp) -> Result<Workload> {

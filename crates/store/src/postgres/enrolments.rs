@@ -212,7 +212,10 @@ impl Enrolments for Postgres {
 
     async fn enrol(&self, enrolling: Enrolling) -> Result<std::result::Result<OwnerId, NotEnrolled>> {
         let now = self.time(enrolling.now);
-        self.patiently(|| enrol(&self.0.readers, &self.0.witness, &enrolling, now)).await
+        let enrolled = self.patiently(|| enrol(&self.0.readers, &self.0.witness, &enrolling, now)).await?;
+        // The token that the name had before counts no more.
+        self.0.wake.ring();
+        Ok(enrolled)
     }
 
     async fn worker_of(&self, token: TokenHash) -> Result<Option<EnrolledWorker>> {
@@ -259,6 +262,7 @@ impl Enrolments for Postgres {
         let (name, now) = (&*name.0, self.time(now));
         let revoked = || async { change(&self.0.readers, &self.0.witness, REVOKE, &[&name, &now]).await };
         let told = self.patiently(revoked).await?;
+        self.0.wake.ring();
         Ok(told.first().is_some_and(|row| row.get(1)))
     }
 

@@ -7,6 +7,7 @@ use deadpool_postgres::Pool;
 use uuid::Uuid;
 
 use super::batch::{event, job_id, number};
+use super::connect::query;
 use super::failure::Try;
 use crate::{Cursor, Error, Feed, Result};
 
@@ -32,16 +33,24 @@ macro_rules! settled {
     };
 }
 
+/// The instance, with each event; alone if there is none.
 const FEED: &str = settled!(
-    "select job, seq, at, kind, version, body, place from events
-    where (place, job, seq) > ($1, $2, $3) and place < (",
-    ") order by place, job, seq limit $4"
+    "select e.job, e.seq, e.at, e.kind, e.version, e.body, e.place, m.instance_first
+    from meta m left join lateral (
+        select job, seq, at, kind, version, body, place from events
+        where (place, job, seq) > ($1, $2, $3) and place < (",
+    ") order by place, job, seq limit $4
+    ) e on true
+    order by e.place, e.job, e.seq"
 );
 
-/// The newest event that the feed shows.
+/// The instance, with the newest event that the feed shows.
 const NEWEST: &str = settled!(
-    "select job, seq, place from events where place < (",
-    ") order by place desc, job desc, seq desc limit 1"
+    "select m.instance_first, e.job, e.seq, e.place
+    from meta m left join lateral (
+        select job, seq, place from events where place < (",
+    ") order by place desc, job desc, seq desc limit 1
+    ) e on true"
 );
 
 /// A place in the feed of one instance of the database.
@@ -78,23 +87,21 @@ impl Place {
 
 /// Reads a piece of the feed.
 pub(super) async fn feed(pool: &Pool, after: Option<&Cursor>, limit: u32) -> Try<Feed> {
-    let client = pool.get().await?;
-    let statement = client.prepare_cached("select instance_first from meta").await?;
-    let instance: Uuid = client.query_one(&statement, &[]).await?.get(0);
-    let start = match after {
-        None => Place { instance, place: i64::MIN, job: Uuid::nil(), seq: 0 },
-        Some(cursor) => Place::parse(cursor)?,
-    };
-    if start.instance != instance {
+    let start = after.map(Place::parse).transpose()?;
+    let (place, job, seq) =
+        start.as_ref().map_or((i64::MIN, Uuid::nil(), 0), |start| (start.place, start.job, start.seq));
+    let rows = query(pool, FEED, &[&place, &job, &seq, &i64::from(limit)]).await?;
+    let instance: Uuid = rows.first().ok_or_else(emptied)?.get(7);
+    if start.is_some_and(|start| start.instance != instance) {
         let text =
             "the database was restored since this place in the feed was given: read it from the beginning";
         return Err(Error::Corrupt(text.to_owned()).into());
     }
-    let statement = client.prepare_cached(FEED).await?;
-    let rows = client.query(&statement, &[&start.place, &start.job, &start.seq, &i64::from(limit)]).await?;
     let mut events = Vec::with_capacity(rows.len());
     for row in &rows {
-        events.push((job_id(row.get(0))?, event(row, 1)?));
+        if let Some(job) = row.get::<_, Option<Uuid>>(0) {
+            events.push((job_id(job)?, event(row, 1)?));
+        }
     }
     let next = match (events.last(), rows.last()) {
         (Some((job, event)), Some(row)) => {
@@ -108,10 +115,12 @@ pub(super) async fn feed(pool: &Pool, after: Option<&Cursor>, limit: u32) -> Try
 
 /// Returns the place of the newest event that the feed shows; `None` if it shows none.
 pub(super) async fn feed_end(pool: &Pool) -> Try<Option<Cursor>> {
-    let client = pool.get().await?;
-    let statement = client.prepare_cached("select instance_first from meta").await?;
-    let instance: Uuid = client.query_one(&statement, &[]).await?.get(0);
-    let statement = client.prepare_cached(NEWEST).await?;
-    let newest = client.query_opt(&statement, &[]).await?;
-    Ok(newest.map(|row| Place { instance, place: row.get(2), job: row.get(0), seq: row.get(1) }.cursor()))
+    let rows = query(pool, NEWEST, &[]).await?;
+    let row = rows.first().ok_or_else(emptied)?;
+    let Some(job) = row.get(1) else { return Ok(None) };
+    Ok(Some(Place { instance: row.get(0), place: row.get(3), job, seq: row.get(2) }.cursor()))
+}
+
+fn emptied() -> Error {
+    Error::Corrupt("it has lost its row in `meta`: restore it from a backup".to_owned())
 }

@@ -74,7 +74,10 @@ impl Groups for Postgres {
     }
 
     async fn set_group(&self, group: Group) -> Result<()> {
-        self.patiently(|| write(&self.0.readers, &self.0.witness, SET_GROUP, &group)).await
+        self.patiently(|| write(&self.0.readers, &self.0.witness, SET_GROUP, &group)).await?;
+        // More of its jobs may be claimed now.
+        self.0.wake.ring();
+        Ok(())
     }
 
     async fn spent(&self, day: Day) -> Result<Vec<(String, Spent)>> {

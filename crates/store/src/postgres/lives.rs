@@ -82,17 +82,18 @@ pub(super) fn refusal(renew: &Renew, max: i64) -> Error {
 
 /// Returns the lives that are not over.
 pub(super) async fn lives(pool: &Pool) -> Try<Vec<Life>> {
-    Ok(query(pool, LIVES, &[]).await?.iter().map(life).collect())
+    Ok(query(pool, LIVES, &[]).await?.iter().map(|row| life(row, 0)).collect())
 }
 
-fn life(row: &Row) -> Life {
-    let text = |column| row.get::<_, &str>(column).into();
+/// Returns the life in a row, whose columns begin at `first`.
+pub(super) fn life(row: &Row, first: usize) -> Life {
+    let text = |column| row.get::<_, &str>(first + column).into();
     Life {
-        incarnation: Incarnation::from_u128(row.get::<_, Uuid>(0).as_u128()),
+        incarnation: Incarnation::from_u128(row.get::<_, Uuid>(first).as_u128()),
         owner: OwnerId(text(1)),
         place: Place { host: HostId(text(2)), boot: text(3) },
-        beat: row.get::<_, i64>(4).cast_unsigned(),
-        lease_ms: row.get::<_, i64>(5).cast_unsigned(),
+        beat: row.get::<_, i64>(first + 4).cast_unsigned(),
+        lease_ms: row.get::<_, i64>(first + 5).cast_unsigned(),
     }
 }
 

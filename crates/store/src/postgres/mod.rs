@@ -17,7 +17,7 @@
 //! | `claim` | taking jobs, ready or left behind |
 //! | `slots` | how many jobs of a group are held |
 //! | `lives` | lives of owners |
-//! | `renewals` | their renewals, many at a time |
+//! | `renewals` | their renewals, many at a time, and with them reads of all beats |
 //! | `feed` | the feed over all jobs |
 //! | `view` | reading logs and rows |
 //! | `waits` | which job waits for which |
@@ -61,7 +61,7 @@ use std::time::Duration;
 use deadpool_postgres::Pool;
 use lastword_core::life::Life;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, oneshot};
 use tokio_postgres::Config;
 
 use self::append::Appender;
@@ -73,7 +73,8 @@ use self::wake::Wake;
 use self::witness::Witness;
 use crate::hints::Hints;
 use crate::{
-    Behind, Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Ready, Renew, Renewed, Result, WaitOver,
+    Beats, Behind, Claim, Claimed, Cursor, Error, Feed, Instance, Journal, Ready, Renew, Renewed, Result,
+    WaitOver,
 };
 
 pub use self::batch::{STATEMENT, settle_statement};
@@ -82,8 +83,9 @@ pub use self::identity::IDENTITY;
 pub use self::options::{Clock, Options};
 pub use self::view::load_statement;
 
-/// A renewal waits for others for this part of its lease at most.
-const GATHERINGS_PER_LEASE: u64 = 15;
+/// A renewal waits for others for this part of its lease at most. A worker sends the next one after a third of it: when that one meets a
+/// server that is gone, what is left is enough to find out, to connect to another, and to wait there once more.
+const GATHERINGS_PER_LEASE: u64 = 7;
 
 /// The store in PostgreSQL. Cheap to clone; the last clone closes it.
 #[derive(Clone)]
@@ -163,12 +165,19 @@ impl Postgres {
         self.patiently(|| slots::check_counts(&self.0.readers)).await
     }
 
-    /// Waits for more renewals, and writes all of them. In a task of its own: the caller of the first may give up.
-    async fn renew_gathered(self, gather: Duration) {
-        tokio::time::sleep(gather).await;
-        let batch = self.0.renewals.take();
-        let renewed = self.patiently(|| batch.renew(&self.0.readers, &self.0.witness)).await;
-        batch.answer(renewed);
+    /// Waits for more renewals and reads of beats, and answers all of them. In a task of its own: the caller of the first may give up.
+    async fn renew_gathered(self) {
+        let batch = self.0.renewals.take().await;
+        let answers = self.patiently(|| batch.write(&self.0.readers, &self.0.witness)).await;
+        batch.answer(answers);
+    }
+
+    /// Waits for an answer of what is gathered. The first that waits sees to it.
+    async fn gathered<T>(&self, answered: oneshot::Receiver<Result<T>>, is_first: bool) -> Result<T> {
+        if is_first {
+            tokio::spawn(self.clone().renew_gathered());
+        }
+        answered.await.unwrap_or_else(|_| Err(Error::Unavailable("the journal was closed".to_owned())))
     }
 
     /// Tries until it succeeds, fails for good, or patience is over.
@@ -212,15 +221,17 @@ impl Journal for Postgres {
         }
         // A short lease cannot wait for long.
         let gather = self.0.gather.min(Duration::from_millis(renew.lease_ms / GATHERINGS_PER_LEASE));
-        let (answered, is_first) = self.0.renewals.put(renew);
-        if is_first {
-            tokio::spawn(self.clone().renew_gathered(gather));
-        }
-        answered.await.unwrap_or_else(|_| Err(Error::Unavailable("the journal was closed".to_owned())))
+        let (answered, is_first) = self.0.renewals.put(renew, gather);
+        self.gathered(answered, is_first).await
     }
 
     async fn lives(&self) -> Result<Vec<Life>> {
         self.patiently(|| lives::lives(&self.0.readers)).await
+    }
+
+    async fn beats(&self, within: Duration) -> Result<Beats> {
+        let (answered, is_first) = self.0.renewals.put_read(within);
+        self.gathered(answered, is_first).await
     }
 
     async fn end_life(&self, life: Incarnation, beat: u64) -> Result<bool> {
@@ -264,7 +275,10 @@ impl Journal for Postgres {
     }
 
     async fn settle(&self, instance: Instance) -> Result<bool> {
-        self.patiently(|| pause::settle(&self.0.readers, &self.0.witness, &instance)).await
+        let settled = self.patiently(|| pause::settle(&self.0.readers, &self.0.witness, &instance)).await?;
+        // Jobs can be claimed from now on.
+        self.0.wake.ring();
+        Ok(settled)
     }
 
     fn hints(&self) -> Hints {

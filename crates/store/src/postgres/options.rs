@@ -60,3 +60,11 @@ impl Default for Options {
         }
     }
 }
+
+impl Options {
+    /// Returns how a server of a fleet uses it, which renews for all its workers: one statement in two seconds, however many they are. Of a
+    /// short lease it is a part.
+    pub fn of_server() -> Options {
+        Options { gather: Duration::from_secs(2), ..Options::default() }
+    }
+}

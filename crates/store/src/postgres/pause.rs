@@ -32,11 +32,16 @@ pub(super) async fn instance(pool: &Pool) -> Try<Instance> {
     let row = rows.first().ok_or_else(|| {
         Error::Corrupt("it has lost its row in `meta`: restore it from a backup".to_owned())
     })?;
-    Ok(Instance {
-        number: number(row.get(0)),
-        settling: row.get::<_, Option<i64>>(1).map(i64::cast_unsigned),
-        lease_max_ms: row.get::<_, i64>(2).cast_unsigned(),
-    })
+    Ok(instance_of(row.get(0), row.get(1), row.get(2)))
+}
+
+/// Returns the instance with this first incarnation, pause and longest lease.
+pub(super) fn instance_of(first: Uuid, settling: Option<i64>, lease_max_ms: i64) -> Instance {
+    Instance {
+        number: number(first),
+        settling: settling.map(i64::cast_unsigned),
+        lease_max_ms: lease_max_ms.cast_unsigned(),
+    }
 }
 
 /// Ends the pause of an instance.

@@ -52,6 +52,11 @@ pub fn deadline(sent: BootTime, lease_ms: u64) -> BootTime {
     sent.plus_ms(lease_ms.saturating_sub(STOP_MS))
 }
 
+/// Reports whether a lease has run out for its owner. The owner must neither renew nor claim any more: another process may have ended its life.
+pub fn has_run_out(deadline: BootTime, now: BootTime) -> bool {
+    deadline <= now
+}
+
 /// The beats of lives, as one process has seen them.
 #[derive(Clone, Debug, Default)]
 pub struct Watch {
@@ -103,6 +108,42 @@ impl Watch {
     }
 }
 
+/// The pause of a journal that may have lost something, as one process has seen it. `P` names the pause.
+#[derive(Clone, Copy, Debug)]
+pub struct PauseWatch<P> {
+    /// The pause, and since when it was seen.
+    seen: Option<(P, BootTime)>,
+}
+
+impl<P> Default for PauseWatch<P> {
+    fn default() -> PauseWatch<P> {
+        PauseWatch { seen: None }
+    }
+}
+
+impl<P: Copy + PartialEq> PauseWatch<P> {
+    /// Takes in the pause that was read. `now` is the time after the answer: the pause may be as young as that.
+    pub fn see(&mut self, pause: P, now: BootTime) {
+        let known = self.seen.filter(|(known, _)| *known == pause);
+        self.seen = Some(known.unwrap_or((pause, now)));
+    }
+
+    /// Returns the pause that was seen last.
+    pub fn seen(&self) -> Option<P> {
+        self.seen.map(|(pause, _)| pause)
+    }
+
+    /// Returns when no lease of an earlier instance can last any more.
+    pub fn ends(&self, lease_max_ms: u64, margin_ms: u64) -> Option<BootTime> {
+        self.seen.map(|(_, since)| since.plus_ms(lease_max_ms).plus_ms(margin_ms))
+    }
+
+    /// Reports whether the pause was seen for longer than any lease of an earlier instance can last.
+    pub fn is_over(&self, lease_max_ms: u64, margin_ms: u64, now: BootTime) -> bool {
+        self.ends(lease_max_ms, margin_ms).is_some_and(|ends| ends <= now)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -151,5 +192,23 @@ mod tests {
         watch.see(&[life(1, 1)], BootTime(1_000));
         let first = (0..).step_by(100).find(|now| !over(&watch, *now).is_empty()).unwrap();
         assert_eq!(first - deadline(BootTime(1_000), 10_000).0, MARGIN_MS + STOP_MS);
+    }
+
+    #[test]
+    fn a_pause_lasts_for_the_longest_lease_and_the_margin() {
+        let mut pause = PauseWatch::default();
+        let is_over = |pause: &PauseWatch<u8>, now| pause.is_over(10_000, MARGIN_MS, BootTime(now));
+        assert!(!is_over(&pause, u64::MAX), "none was seen");
+        pause.see(1, BootTime(100));
+        pause.see(1, BootTime(5_000));
+        assert_eq!((is_over(&pause, 12_099), is_over(&pause, 12_100)), (false, true));
+        pause.see(2, BootTime(12_100));
+        assert_eq!((is_over(&pause, 24_099), is_over(&pause, 24_100)), (false, true), "another pause");
+    }
+
+    #[test]
+    fn a_lease_has_run_out_at_its_deadline() {
+        assert!(!has_run_out(BootTime(10), BootTime(9)));
+        assert!(has_run_out(BootTime(10), BootTime(10)));
     }
 }

@@ -4,8 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lastword_core::BootTime;
-use lastword_core::life::Watch;
+use lastword_core::life::{PauseWatch, Watch};
 use lastword_store::{Beats, Error, Instance, Store};
 
 use super::Worker;
@@ -25,13 +24,13 @@ pub(super) struct Watcher<J> {
     worker: Arc<Worker<J>>,
     /// What was seen of them.
     seen: Watch,
-    /// The pause of the journal, and since when it was seen.
-    pause: Option<(Instance, BootTime)>,
+    /// What was seen of the pause of the journal.
+    pause: PauseWatch<Instance>,
 }
 
 impl<J: Store> Watcher<J> {
     pub(super) fn new(worker: Arc<Worker<J>>) -> Watcher<J> {
-        Watcher { worker, seen: Watch::default(), pause: None }
+        Watcher { worker, seen: Watch::default(), pause: PauseWatch::default() }
     }
 
     /// Runs until the engine is dropped, or the journal leaves it to others.
@@ -64,8 +63,8 @@ impl<J: Store> Watcher<J> {
         }
         let interval = (options.lease() / INTERVALS_PER_LEASE).min(INTERVAL_MAX);
         let now = self.worker.desk.since_boot();
-        let over = match self.pause {
-            Some((instance, since)) => Some(self.pause_ends(&instance, since)),
+        let over = match self.pause.seen() {
+            Some(pause) => self.pause.ends(pause.lease_max_ms, options.margin_ms),
             None => self.seen.first_over(options.margin_ms),
         };
         over.map_or(interval, |over| interval.min(Duration::from_millis(over.0.saturating_sub(now.0))))
@@ -78,7 +77,7 @@ impl<J: Store> Watcher<J> {
         if instance.settling.is_some() {
             return self.wait_out(instance).await;
         }
-        self.pause = None;
+        self.pause = PauseWatch::default();
         let own = self.worker.life().map(|life| life.incarnation);
         lives.retain(|life| Some(life.incarnation) != own);
         let now = desk.since_boot();
@@ -94,20 +93,13 @@ impl<J: Store> Watcher<J> {
 
     /// Ends the pause of the journal once it was seen for longer than any lease of an earlier instance can last. No life is ended before.
     async fn wait_out(&mut self, instance: Instance) -> Result<bool, Error> {
-        // After the answer: the pause may be as young as that.
         let now = self.worker.desk.since_boot();
-        let seen = self.pause.filter(|(seen, _)| *seen == instance);
-        let (_, since) = *self.pause.insert(seen.unwrap_or((instance, now)));
-        if self.pause_ends(&instance, since) > now {
+        self.pause.see(instance, now);
+        if !self.pause.is_over(instance.lease_max_ms, self.worker.options.margin_ms, now) {
             return Ok(false);
         }
         self.worker.desk.journal.settle(instance).await?;
-        self.pause = None;
+        self.pause = PauseWatch::default();
         Ok(true)
-    }
-
-    /// Returns when no lease that was given before a pause can last any more.
-    fn pause_ends(&self, instance: &Instance, since: BootTime) -> BootTime {
-        since.plus_ms(instance.lease_max_ms.saturating_add(self.worker.options.margin_ms))
     }
 }

@@ -27,6 +27,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lastword_core::decide::claim::Claimant;
+use lastword_core::life::has_run_out;
 use lastword_core::{BootTime, JobId};
 use lastword_store::Store;
 use tokio::sync::{Notify, RwLock, watch};
@@ -115,7 +116,7 @@ impl<J: Store> Worker<J> {
     /// process may have ended it. A journal of one host has no such process, and its daemon may sleep for as long as it likes.
     fn has_run_out(&self) -> bool {
         let now = self.desk.since_boot();
-        let is_over = lock(&self.life).as_ref().is_some_and(|present| present.deadline <= now);
+        let is_over = lock(&self.life).as_ref().is_some_and(|present| has_run_out(present.deadline, now));
         is_over && self.desk.journal.is_shared()
     }
 

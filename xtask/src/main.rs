@@ -75,7 +75,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "fault-points", arguments: "[--all] [...]", about: "a keeper's calls fail one by one", run: |args| trials::run("fault-points", args) },
     Verb { name: "chaos", arguments: "[--store link] [--minutes N] [--seed S] [...]", about: "the whole product under load while everything happens to it; on a link: a server, its database and a worker", run: |args| on_a_database("chaos", "--store", args) },
     Verb { name: "fleet", arguments: "[--histories N] [--seed S] [--bugs] [...]", about: "servers, workers and databases on hosts of their own, while they are killed, frozen, cut off, replaced and cloned", run: fleet::run },
-    Verb { name: "scale", arguments: "laptop [...]", about: "a thousand jobs at once, and a hundred thousand in the history", run: |args| trials::run_with_proof("scale", args) },
+    Verb { name: "scale", arguments: "laptop/fleet [...]", about: "`laptop`: a thousand jobs at once, and a hundred thousand in the history; `fleet`: two thousand workers, a hundred thousand live jobs, ten million events", run: scale },
     Verb { name: "fuzz", arguments: "[--seconds N] [--bug NAME] [TARGET]", about: "every parser of what comes from outside, under libFuzzer", run: fuzz::run },
     Verb { name: "mutants", arguments: "[...]", about: "changes core line by line and expects a failing test", run: mutants::run },
     Verb { name: "prices", arguments: "[--write]", about: "the table of prices, made again from the package that it is an extract of", run: prices::run },
@@ -117,8 +117,19 @@ fn dispatch(arguments: &[&str]) -> Outcome {
 fn of_either(verb: &str, arguments: &[&str]) -> Outcome {
     match arguments {
         ["keeper" | "run", ..] => trials::run(verb, arguments),
+        ["link", "--only", "life", ..] => proof::run(verb, arguments),
+        ["link", "--only", ..] => trials::run(verb, arguments),
+        ["link", ..] => proof::run(verb, arguments).and_then(|()| trials::run(verb, arguments)),
         ["store", ..] if arguments.contains(&"--beside") => trials::run_with_proof(verb, arguments),
         _ => proof::run(verb, arguments),
+    }
+}
+
+/// Runs `scale`: a fleet is simulated in the proof, a laptop is real.
+fn scale(arguments: &[&str]) -> Outcome {
+    match arguments {
+        ["fleet", ..] => tools::need("scale fleet").and_then(|()| proof::run("scale", arguments)),
+        _ => trials::run_with_proof("scale", arguments),
     }
 }
 

@@ -119,6 +119,7 @@ const NEEDS: &[(&str, Where, &[&str])] = &[
     ("chaos --store", Where::Ci, &["PostgreSQL"]),
     ("fleet", Where::Ci, &["PostgreSQL", "a C compiler", "ip"]),
     ("scale", Where::Ci, &["sqlite3"]),
+    ("scale fleet", Where::ByHand, &["PostgreSQL"]),
     ("mutants", Where::ByHand, &["cargo-mutants", "cargo-nextest"]),
     ("package", Where::ByHand, &["debootstrap", "musl-gcc", "readelf", STATIC, "cargo-deb"]),
     ("bare", Where::ByHand, &["debootstrap", "git"]),

@@ -33,6 +33,7 @@ pub mod model;
 pub mod pg;
 pub mod power_loss;
 pub mod random;
+pub mod scale;
 pub mod schedules;
 pub mod sim;
 mod world;

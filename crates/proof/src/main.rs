@@ -10,7 +10,7 @@ use lastword_proof::crash::history::Violated;
 use lastword_proof::differential::{Coverage, Divergence};
 use lastword_proof::{
     backends, bench, bugs, conformance, crash, differential, for_each_backend, history, model, power_loss,
-    schedules,
+    scale, schedules,
 };
 use lastword_store::Error as Damaged;
 
@@ -23,7 +23,9 @@ const USAGE: &str = "usage: lastword-proof VERB; with `--bug NAME`, that bug is 
   crash STORE [--rounds COUNT] [--seed NUMBER] [--bug NAME]
   power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]
   history FOLDER JOBS
-  bench store [sqlite|postgres] [--rounds COUNT] [--stored EVENTS] [--json]";
+  bench store [sqlite|postgres] [--rounds COUNT] [--stored EVENTS] [--json]
+  bench link [--rounds COUNT]
+  scale fleet [--short]";
 
 /// Operations of a differential run, unless said otherwise.
 const STEPS: u64 = 400;
@@ -38,6 +40,7 @@ fn main() -> ExitCode {
     let verb = match args.split_first() {
         Some((&"conformance", rest)) => runtime.block_on(conformance(rest)),
         Some((&"differential", rest)) => runtime.block_on(differential(rest)),
+        Some((&"scale", _)) => Ok(ended(scale::main(&words[1..]))),
         Some((&"bench", _)) => Ok(ended(bench::main(&words[1..]))),
         Some((&"crash", rest)) => Ok(ended(expected(rest, crash::main(&words[1..])))),
         Some((&"power-loss", rest)) => Ok(ended(expected(rest, power_loss::main(&words[1..])))),

@@ -6,7 +6,7 @@
 //! - [`cost`]: CPU, flushes and memory.
 //! - [`folders`], [`command`], [`timed`]: what all of them use.
 //!
-//! `bench run` does the same with the whole product: [`run`](mod@run). With `--beside`, `bench store`, `keeper` and `run` compare this build
+//! `bench run` does the same with the whole product: [`run`](mod@run). `bench link` has a part with real servers and workers: [`link`]. With `--beside`, `bench store`, `keeper` and `run` compare this build
 //! with another one: [`beside`].
 
 mod beside;
@@ -14,6 +14,7 @@ mod command;
 mod cost;
 mod folders;
 mod latency;
+mod link;
 mod rates;
 mod rivals;
 mod run;
@@ -33,6 +34,7 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         [what, rest @ ..] if rest.contains(&"--beside") => return compare(what, rest),
         ["keeper", rest @ ..] => rest,
         ["run", rest @ ..] => return run::run(rest),
+        ["link", rest @ ..] => return link::run(rest),
         _ => {
             return Err(
                 "bench keeper|run [--rounds N] [--short] [--in FOLDER] [--beside EXECUTABLE]".to_owned()

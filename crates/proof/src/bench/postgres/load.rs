@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use lastword_core::decide::claim::Claimant;
+use lastword_core::spec::Spec;
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, AppendId, Fence, Job, JobId};
 use lastword_store::{Claim, Claimed, Journal, Source};
@@ -28,12 +29,17 @@ pub(super) async fn register(journal: &impl Journal, owner: &str) -> Outcome<Cla
     Ok(jobs::register(journal, owner, LEASE_MS).await?)
 }
 
-/// Submits `count` jobs to a queue, all at once.
-pub(super) async fn submit(journal: &impl Journal, queue: &str, count: usize) -> Outcome<()> {
+/// Submits `count` jobs to a queue, all at once, for workers with these labels.
+pub(super) async fn submit(
+    journal: &impl Journal,
+    queue: &str,
+    on: &WorkerLabels,
+    count: usize,
+) -> Outcome<()> {
     let mut calls = JoinSet::new();
     for _ in 0..count {
         let unborn = Job::unborn(fresh_id());
-        let facts = vec![jobs::submitted(jobs::spec(queue))];
+        let facts = vec![jobs::submitted(Spec { on: on.clone(), ..jobs::spec(queue) })];
         let (append, _) = Append::new(&unborn, None, jobs::append_id(), jobs::NOW, facts)?;
         let journal = journal.clone();
         calls.spawn(async move { journal.append(append).await });
@@ -49,12 +55,13 @@ pub(super) async fn take(
     journal: &impl Journal,
     by: &Claimant,
     queue: &str,
+    labels: &WorkerLabels,
     count: usize,
 ) -> Outcome<Vec<Claimed>> {
     let from = Source::Ready { group: queue.to_owned(), slots: None };
     let now = jobs::NOW.plus_ms(1 << 40);
     let claimed = journal
-        .claim(Claim { by: by.clone(), from, labels: WorkerLabels::default(), at_most: count as u32, now })
+        .claim(Claim { by: by.clone(), from, labels: labels.clone(), at_most: count as u32, now })
         .await?;
     if claimed.len() == count {
         return Ok(claimed);
@@ -88,9 +95,9 @@ impl Running {
 
 /// Makes jobs that are held and run: the appends of an owner at work follow.
 pub(super) async fn running(journal: &impl Journal, owner: &str, count: usize) -> Outcome<Vec<Running>> {
-    let by = register(journal, owner).await?;
-    submit(journal, owner, count).await?;
-    let claimed = take(journal, &by, owner, count).await?;
+    let (by, any) = (register(journal, owner).await?, WorkerLabels::default());
+    submit(journal, owner, &any, count).await?;
+    let claimed = take(journal, &by, owner, &any, count).await?;
     let launched = step(journal, claimed, |job| vec![jobs::launch_intended(job)]).await?;
     launched.iter().map(Running::new).collect()
 }
@@ -145,7 +152,19 @@ pub(super) async fn append_rate(
 
 /// Takes whole lives through a journal, `batch` jobs at a time by each of `owners`, and returns jobs per second. They are submitted
 /// through `desk`.
-pub(in crate::bench) async fn life_rate(
+pub(crate) async fn life_rate(
+    desk: &impl Journal,
+    journal: &impl Journal,
+    owners: usize,
+    batch: usize,
+    time: Duration,
+) -> Outcome<f64> {
+    life_rate_on(&WorkerLabels::default(), desk, journal, owners, batch, time).await
+}
+
+/// Does so with jobs for workers with these labels alone.
+pub(crate) async fn life_rate_on(
+    labels: &WorkerLabels,
     desk: &impl Journal,
     journal: &impl Journal,
     owners: usize,
@@ -155,9 +174,9 @@ pub(in crate::bench) async fn life_rate(
     let mut lives = JoinSet::new();
     let began = Instant::now();
     for owner in 0..owners {
-        let (desk, journal) = (desk.clone(), journal.clone());
+        let (labels, desk, journal) = (labels.clone(), desk.clone(), journal.clone());
         lives.spawn(async move {
-            let told = live((&desk, &journal), owner, batch, began, time).await;
+            let told = live((&desk, &journal), &labels, (owner, batch), began, time).await;
             told.map_err(|error| error.to_string())
         });
     }
@@ -170,8 +189,8 @@ pub(in crate::bench) async fn life_rate(
 
 async fn live(
     (desk, journal): (&impl Journal, &impl Journal),
-    owner: usize,
-    batch: usize,
+    labels: &WorkerLabels,
+    (owner, batch): (usize, usize),
     began: Instant,
     time: Duration,
 ) -> Result<usize, Box<dyn std::error::Error>> {
@@ -179,8 +198,8 @@ async fn live(
     let by = register(journal, &queue).await?;
     let mut ended = 0;
     while began.elapsed() < time {
-        submit(desk, &queue, batch).await?;
-        let claimed = take(journal, &by, &queue, batch).await?;
+        submit(desk, &queue, labels, batch).await?;
+        let claimed = take(journal, &by, &queue, labels, batch).await?;
         let claimed = step(journal, claimed, |job| vec![jobs::launch_intended(job)]).await?;
         let claimed = step(journal, claimed, |job| vec![jobs::launched(jobs::newest_attempt(job))]).await?;
         step(journal, claimed, jobs::completed).await?;

@@ -7,7 +7,7 @@
 //! | `tail` | the feed under late commits |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result of a verb, and how far it is")]
 
-pub(super) mod load;
+pub(crate) mod load;
 mod pgbench;
 mod tail;
 

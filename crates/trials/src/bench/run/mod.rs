@@ -8,7 +8,7 @@
 mod build;
 mod calls;
 mod memory;
-mod product;
+pub(super) mod product;
 mod rates;
 
 use std::path::PathBuf;

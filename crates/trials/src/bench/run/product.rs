@@ -11,21 +11,21 @@ use crate::product::Product;
 use crate::product::client::Client;
 
 /// The product, with its daemon. Torn down with the value.
-pub(super) struct Ours {
-    pub(super) product: Product,
+pub(in crate::bench) struct Ours {
+    pub(in crate::bench) product: Product,
 }
 
 impl Ours {
-    pub(super) fn start(folders: &Folders) -> Result<Ours, String> {
+    pub(in crate::bench) fn start(folders: &Folders) -> Result<Ours, String> {
         let folder = folders.folder()?;
         Ours::start_in(&folder)
     }
 
-    pub(super) fn start_in(folder: &Path) -> Result<Ours, String> {
+    pub(in crate::bench) fn start_in(folder: &Path) -> Result<Ours, String> {
         Ours::start_of(&Programs::beside()?.lastword, folder)
     }
 
-    pub(super) fn start_of(executable: &Path, folder: &Path) -> Result<Ours, String> {
+    pub(in crate::bench) fn start_of(executable: &Path, folder: &Path) -> Result<Ours, String> {
         let product = Product::install(executable, folder, &folder.join("home"))?;
         // Torn down whatever becomes of its start.
         let ours = Ours { product };
@@ -34,7 +34,7 @@ impl Ours {
     }
 
     /// Lets so many run at once.
-    pub(super) fn slots(&self, client: &mut Client, slots: usize) -> Result<(), String> {
+    pub(in crate::bench) fn slots(&self, client: &mut Client, slots: usize) -> Result<(), String> {
         let change = GroupChange { slots: Some(u32::try_from(slots).ok()), ..GroupChange::default() };
         client.call(&groups::set("default", &change)).map(drop)
     }
@@ -47,7 +47,7 @@ impl Drop for Ours {
 }
 
 /// Returns the call that asks for a job with nothing in its environment but a path.
-pub(super) fn submit(argv: Vec<String>) -> Call<Job> {
+pub(in crate::bench) fn submit(argv: Vec<String>) -> Call<Job> {
     jobs::submit(&Submit {
         argv,
         cwd: "/".to_owned(),

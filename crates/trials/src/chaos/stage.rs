@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::evidence::{Acts, Read};
 use super::ground::Ground;
 use super::judge::Violation;
+use super::members::Members;
 use super::plan::{Mix, Order};
 use crate::clock;
 use crate::product::Product;
@@ -18,7 +19,9 @@ pub(crate) type Span = (u64, u64);
 
 /// The stage.
 pub(crate) struct Stage {
+    /// What commands and requests go to.
     pub(crate) product: Product,
+    pub(crate) members: Members,
     pub(crate) adversary: PathBuf,
     pub(crate) ground: Ground,
     pub(crate) mix: Mix,
@@ -98,14 +101,15 @@ impl Entry {
 
 impl Stage {
     pub(crate) fn new(
-        product: Product,
+        members: Members,
         adversary: PathBuf,
         ground: Ground,
         mix: Mix,
         patience: Duration,
     ) -> Stage {
         Stage {
-            product,
+            product: members.product().clone(),
+            members,
             adversary,
             ground,
             mix,

@@ -161,6 +161,11 @@ impl Members {
         pid.filter(|pid| figures::runs(*pid, self.product.program()))
     }
 
+    /// Returns the process of a member that answers: it has begun.
+    pub(crate) fn ready_pid(&self, member: Member) -> Option<i32> {
+        self.process(member).map_or(&self.product, |process| &process.product).daemon()
+    }
+
     /// Kills a member. Reports whether it ran.
     pub(crate) fn kill(&self, member: Member) -> bool {
         let Some(pid) = self.pid(member) else { return false };

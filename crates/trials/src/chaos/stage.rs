@@ -30,6 +30,8 @@ pub(crate) struct Stage {
     pub(crate) begin: Instant,
     /// When the leader of a job that others wait for was last seen to exit.
     pub(crate) ending_ns: AtomicU64,
+    /// The most facts of a wrong clock that the journal ever had: removals take them.
+    pub(crate) astray: AtomicU64,
     jobs: Mutex<BTreeMap<u64, Entry>>,
     numbers: Mutex<BTreeMap<String, u64>>,
     /// When the disk was full.
@@ -116,6 +118,7 @@ impl Stage {
             patience,
             begin: Instant::now(),
             ending_ns: AtomicU64::default(),
+            astray: AtomicU64::default(),
             jobs: Mutex::default(),
             numbers: Mutex::default(),
             full: Mutex::default(),

@@ -305,7 +305,9 @@ fn faults(stage: &Stage, shape: &Shape, windows: &Windows) -> Result<Vec<Need>, 
     if windows.clock.is_ok() {
         let jumps = count(["clock jumps forward", "clock jumps back"]);
         needs.push(Need { what: "clock jumps", count: jumps, least: 1 });
-        needs.push(Need { what: "facts dated by a wrong clock", count: astray()?, least: 1 });
+        let now = astray()?;
+        let count = stage.astray.fetch_max(now, Ordering::Relaxed).max(now);
+        needs.push(Need { what: "facts dated by a wrong clock", count, least: 1 });
     }
     Ok(needs)
 }

@@ -243,7 +243,7 @@ pub(crate) fn sample(stage: &Stage, member: Member) -> Vec<Sample> {
     while !stage.is_over() {
         known = known
             .filter(|pid| figures::runs(*pid, stage.product.program()))
-            .or_else(|| stage.members.pid(member));
+            .or_else(|| stage.members.ready_pid(member));
         if let Some(pid) = known
             && let (Some(resident_kb), Some(descriptors)) =
                 (figures::resident_kb(pid), figures::descriptors(pid))

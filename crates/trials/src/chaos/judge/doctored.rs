@@ -236,6 +236,7 @@ pub(crate) fn honest_case() -> Case {
         no,
         outcome: outcome.to_owned(),
         exit: Some(Exit::Code(code)),
+        error: String::new(),
         proof: "no_children".to_owned(),
         certain: true,
         output_lost: false,

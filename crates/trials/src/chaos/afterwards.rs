@@ -7,12 +7,11 @@ use lastword_api::{Prune, RetryJob, Submit};
 use lastword_client::jobs;
 
 use super::ask::{ask, key};
-use super::canary::LIFE;
+use super::canary;
 use super::plan::{Order, Remove};
 use super::reading::{Unread, read};
 use super::stage::{Entry, Stage};
 use crate::clock;
-use crate::product::MARKER;
 
 /// How long the end of a job is waited for.
 const END_MAX: Duration = Duration::from_secs(60);
@@ -58,20 +57,18 @@ pub(crate) fn afterwards(stage: &Stage, order: &Order, id: &str, submit: Option<
 fn again(stage: &Stage, order: &Order, id: &str) {
     let repeated = order.repeated();
     stage.enter(&repeated);
-    let life = stage.ground.notes().join(repeated.life()).to_string_lossy().into_owned();
+    if let Err(error) = canary::repeat(order, id, &stage.ground.notes()) {
+        return eprintln!("job {}: {error}", repeated.number);
+    }
     let new = match order.by_command {
         true => {
-            let mut command = stage.product.command(&["retry", "--detach", id]);
-            command.env(LIFE, &life);
-            let output = stage.product.run_to_end(&command).ok();
+            let output = stage.product.run(&["retry", "--detach", id]).ok();
             let output = output.filter(|output| output.status.success());
             output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
         }
         false => {
-            let place = stage.product.place().to_string_lossy().into_owned();
-            let env = [("PATH", "/usr/bin:/bin".to_owned()), (MARKER, place), (LIFE, life)];
-            let env = env.map(|(name, value)| (name.to_owned(), value)).into();
-            let call = jobs::retry(id, &RetryJob { env, attributes: None });
+            let (env, _) = stage.members.environment();
+            let call = jobs::retry(id, &RetryJob { env: env.into_iter().collect(), attributes: None });
             ask(stage, &call.with_key(key(stage, &repeated))).ok().map(|job| job.id)
         }
     };

@@ -56,7 +56,7 @@ pub(crate) fn ask_on<T: FromReply>(stage: &Stage, client: &mut Client, call: &Ca
                 let since = *alone.get_or_insert_with(Instant::now);
                 if since.elapsed() > ALONE_MAX {
                     stage.count("daemons started by a supervisor");
-                    let _ = stage.product.run(&["daemon", "start"]);
+                    stage.members.revive();
                     alone = None;
                 }
             }

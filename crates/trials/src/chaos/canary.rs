@@ -19,8 +19,22 @@ const LINE_BYTES: usize = 60;
 /// Every so many lines one goes to stderr, too.
 pub(crate) const ERROR_EVERY: u64 = 4;
 
-/// Names another file for the notes of a canary: a job that repeats another one has the same words.
-pub(crate) const LIFE: &str = "CHAOS_LIFE";
+/// Says beside the notes of a job that another one will repeat it, with the same words: the first line is the id of the first job, the
+/// second the file for the notes of the other. A variable would not do: on a fleet a job has those of its worker.
+pub(crate) fn repeat(order: &Order, id: &str, folder: &Path) -> io::Result<()> {
+    let other = folder.join(order.repeated().life());
+    fs::write(folder.join(order.life()).with_extension(FIRST), format!("{id}\n{}", other.display()))
+}
+
+/// Returns the file for the notes of this canary, if it repeats another one.
+fn repeated(life: &str) -> Option<String> {
+    let text = fs::read_to_string(Path::new(life).with_extension(FIRST)).ok()?;
+    let (first, other) = text.split_once('\n')?;
+    (std::env::var("LASTWORD_JOB_ID").ok()? != first).then(|| other.to_owned())
+}
+
+/// How the name of a file ends that says which job is the first.
+const FIRST: &str = "first";
 
 /// Returns the words that start the job of an order, whose notes go into `folder`.
 pub(crate) fn argv(order: &Order, folder: &Path, adversary: &Path) -> Result<Vec<String>, String> {
@@ -46,7 +60,7 @@ pub(crate) fn sing(life: &str, numbers: &[u64]) -> Result<bool, String> {
     let [lines, pause_us, code, fails, inputs] = *numbers else {
         return Err("canary LIFE LINES PAUSE_US CODE FAILS INPUTS".to_owned());
     };
-    let other = std::env::var(LIFE).ok();
+    let other = repeated(life);
     let life = other.as_deref().unwrap_or(life);
     let attempt: u64 = std::env::var("LASTWORD_ATTEMPT").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     // Counted here and not by the attempt's number: one that never started has a number, too.

@@ -13,7 +13,6 @@ use super::plan::{Cancel, LABEL, Limit, Murder, NARROW, Order};
 use super::stage::{Awaited, Stage};
 use super::{afterwards, canary, dependents};
 use crate::clock;
-use crate::product::MARKER;
 
 /// The longest until a job that is to lose its keeper has one.
 const KEEPER_MAX: Duration = Duration::from_secs(10);
@@ -151,14 +150,14 @@ fn rest_until(begin: Instant, after_ms: u64) {
 }
 
 fn submission(stage: &Stage, order: &Order, argv: &[String], after: Option<&Awaited>) -> Submit {
-    let place = stage.product.place().to_string_lossy();
+    let (env, variables) = stage.members.environment();
     let on = |must: bool| if must { Needs::Success } else { Needs::Any };
     let listens = order.canary().is_some_and(|canary| canary.inputs > 0);
-    let env = [("PATH", "/usr/bin:/bin"), (MARKER, place.as_ref())];
     Submit {
         argv: argv.to_vec(),
         cwd: "/".to_owned(),
-        env: env.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
+        env: env.into_iter().collect(),
+        variables,
         group: order.narrow.then(|| NARROW.to_owned()),
         priority: i16::try_from(order.priority).unwrap_or_default(),
         labels: [("chaos".to_owned(), order.number.to_string())].into(),
@@ -212,6 +211,7 @@ fn by_command(stage: &Stage, order: &Order, argv: &[String], after: Option<&Awai
     words.extend(
         after.map(|other| format!("--after={}:{}", other.id, if other.must { "success" } else { "any" })),
     );
+    words.extend(stage.members.environment().1.iter().map(|name| format!("--env={name}")));
     if order.canary().is_some_and(|canary| canary.inputs > 0) {
         words.push("--interactive".to_owned());
     }
@@ -302,7 +302,7 @@ fn label(stage: &Stage, order: &Order, id: &str, begin: Instant, after_ms: u64) 
 
 /// Kills the keepers of a job that has any.
 fn murder(stage: &Stage, order: &Order, id: &str, how: Murder) {
-    let folder = stage.product.home().join("jobs").join(id);
+    let folder = stage.members.jobs().join(id);
     let found = clock::until(KEEPER_MAX, Duration::from_millis(10), || {
         let over = stage.entry(order.number, |entry| entry.seen.is_some()).unwrap_or(true);
         let keepers = (1..=order.retries + 1).rev().find_map(|attempt| {

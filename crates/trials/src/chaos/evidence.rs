@@ -92,6 +92,8 @@ pub(crate) struct Try {
     pub(crate) no: u64,
     pub(crate) outcome: String,
     pub(crate) exit: Option<Exit>,
+    /// Why it did not start; empty if it did.
+    pub(crate) error: String,
     /// Empty if there is no receipt.
     pub(crate) proof: String,
     pub(crate) certain: bool,
@@ -132,6 +134,7 @@ impl Try {
             no: attempt["no"].as_u64().unwrap_or(0),
             outcome: text(&attempt["outcome"]),
             exit: exit["code"].as_i64().map(Exit::Code).or(exit["signal"].as_i64().map(Exit::Signal)),
+            error: text(&attempt["error"]),
             proof: text(&receipt["proof"]),
             certain: receipt["certain"] == Value::Bool(true),
             output_lost: receipt["output"]["lost"] == Value::Bool(true),

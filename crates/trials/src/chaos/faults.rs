@@ -1,9 +1,10 @@
-//! What happens to the product: its daemon is killed, its disk is full for a while, its journal cannot be written, its clock jumps.
+//! What happens to the product: its processes are killed, its disk is full for a while, its journal cannot be written, its clock jumps.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use super::members::Member;
 use super::stage::Stage;
 use super::wrong_clock::WrongClock;
 use crate::clock;
@@ -22,9 +23,12 @@ const AIM_MAX: Duration = Duration::from_secs(2);
 /// How long after the exit of its leader the daemon is killed, in microseconds: its last word is stored then, and others are told.
 const AIM_US: u64 = 30_000;
 
-/// Kills the daemon every 2 to 10 seconds, where possible while it tells jobs that the one they wait for has ended. Half of the time a
-/// supervisor starts it anew; else the next command does.
-pub(crate) fn kill_daemons(stage: &Stage, seed: u64) {
+/// How often a supervisor of a server and a worker looks.
+const SUPERVISED: Duration = Duration::from_secs(1);
+
+/// Kills a member every 2 to 10 seconds, where possible while it tells jobs that the one they wait for has ended. Half of the time a
+/// supervisor starts it anew at once; else the next command does, or later the supervisor of a fleet.
+pub(crate) fn kill_members(stage: &Stage, seed: u64) {
     let mut random = Random::new(seed ^ 0x6b69_6c6c);
     while stage.rest_among_faults(Duration::from_millis(2_000 + random.below(6_000))) {
         let since = clock::boot_ns();
@@ -32,17 +36,37 @@ pub(crate) fn kill_daemons(stage: &Stage, seed: u64) {
         if clock::until(AIM_MAX, Duration::from_millis(1), || ends().then_some(())).is_some() {
             clock::rest(Duration::from_micros(random.below(AIM_US)));
         }
-        let Some(pid) = stage.product.daemon() else { continue };
-        if !figures::runs(pid, stage.product.program()) {
-            continue;
+        let mut hit = false;
+        for member in victims(stage.members.all(), &mut random) {
+            if stage.members.kill(*member) {
+                stage.count(member.killed());
+                hit = true;
+            }
         }
-        // SAFETY: a signal to the daemon of this run, which was alive and its own program a moment ago.
-        unsafe { libc::kill(pid, libc::SIGKILL) };
-        stage.count("daemons killed");
-        if random.chance(50) {
+        if hit && random.chance(50) {
             stage.count("daemons started by a supervisor");
-            let _ = stage.product.run(&["daemon", "start"]);
+            stage.members.revive();
         }
+    }
+}
+
+/// Draws the members to kill: one, or all at once.
+fn victims<'a>(all: &'a [Member], random: &mut Random) -> &'a [Member] {
+    match all {
+        [_] => all,
+        _ => match random.below(5) {
+            0 | 1 => &all[..1],
+            2 | 3 => &all[1..],
+            _ => all,
+        },
+    }
+}
+
+/// Starts what is gone, until the run is over. No command starts a server or a worker.
+pub(crate) fn supervise(stage: &Stage) {
+    while !stage.is_over() {
+        stage.members.revive();
+        clock::until(SUPERVISED, AGAIN, || stage.is_over().then_some(()));
     }
 }
 
@@ -69,6 +93,7 @@ impl Windows {
             turn += 1;
             match turn % 3 {
                 1 if self.disk.is_ok() => disk_full(stage, lasts),
+                2 if stage.members.is_link() => database_away(stage, lasts),
                 2 if self.read_only.is_ok() => read_only(stage, lasts),
                 _ => {
                     if let Ok(wrong) = &self.clock {
@@ -103,6 +128,18 @@ fn read_only(stage: &Stage, lasts: Duration) {
         closed.again().err().inspect(|why| eprintln!("the journal was not closed: {why}"))
     });
     drop(closed);
+    Stage::shut(&stage.read_only);
+}
+
+/// Kills the database, which is away for a while.
+fn database_away(stage: &Stage, lasts: Duration) {
+    Stage::open(&stage.read_only);
+    stage.members.kill_database();
+    stage.count("databases killed");
+    clock::until(lasts, AGAIN, || stage.is_over().then_some(()));
+    if let Err(why) = stage.members.start_database() {
+        eprintln!("{why}");
+    }
     Stage::shut(&stage.read_only);
 }
 

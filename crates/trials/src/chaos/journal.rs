@@ -1,11 +1,9 @@
-//! The journal, read past the product: by the command line of SQLite, after the daemon is gone.
-
-use std::path::Path;
-use std::process::Command;
+//! The journal, read past the product: by the command line of SQLite or of PostgreSQL.
 
 use lastword_core::JobId;
 
 use super::judge::run::Logged;
+use super::members::Members;
 use super::plan::AGAIN;
 
 /// Every job that was submitted, how many last words it has, and how many facts follow the first of them.
@@ -20,32 +18,33 @@ const JOBS: &str = "
     from events as submitted left join words on words.job = submitted.job
     where submitted.kind = 'submitted'";
 
+/// The same from PostgreSQL.
+const JOBS_POSTGRES: &str = "
+    with words as (select job, count(*) as count, min(seq) as first from events where kind = 'last_word' group by job)
+    select replace(submitted.job::text, '-', ''),
+           coalesce(submitted.body::json #>> '{spec,labels,chaos}', ''),
+           coalesce(words.count, 0),
+           (select count(*) from events as later
+            where later.job = submitted.job and later.seq > words.first and later.kind not in ('late_reported', 'last_word')),
+           (submitted.body::json #>> '{spec,retry_of}' is not null)::int
+    from events as submitted left join words on words.job = submitted.job
+    where submitted.kind = 'submitted'";
+
 /// How many facts were decided outside of these moments: by a clock that was wrong.
 const ASTRAY: &str = "select count(*) from events where at not between ";
 
 /// Reads all jobs.
-pub(crate) fn jobs(home: &Path) -> Result<Vec<Logged>, String> {
-    let text = query(home, JOBS)?;
+pub(crate) fn jobs(members: &Members) -> Result<Vec<Logged>, String> {
+    let text = members.query(JOBS, JOBS_POSTGRES)?;
     text.lines().map(|line| logged(line).ok_or_else(|| format!("the journal has a line {line:?}"))).collect()
 }
 
 /// Counts the facts that a wrong clock dated.
-pub(crate) fn astray(home: &Path, from_ms: u64, to_ms: u64) -> Result<u64, String> {
+pub(crate) fn astray(members: &Members, from_ms: u64, to_ms: u64) -> Result<u64, String> {
     // Numbers of our own, in a question to a program that takes no parameters.
-    let count = query(home, &[ASTRAY, &from_ms.to_string(), " and ", &to_ms.to_string()].concat())?;
+    let question = [ASTRAY, &from_ms.to_string(), " and ", &to_ms.to_string()].concat();
+    let count = members.query(&question, &question)?;
     count.trim().parse().map_err(|_| format!("the journal counts {count:?}"))
-}
-
-/// Queries the journal, or changes it, as sabotaged runs do.
-pub(crate) fn query(home: &Path, question: &str) -> Result<String, String> {
-    // It waits for its turn beside the writes of the daemon.
-    let patient = ["-cmd", ".timeout 30000"];
-    let output = Command::new("sqlite3").args(patient).arg(home.join("journal.db")).arg(question).output();
-    let output = output.map_err(|error| format!("sqlite3, which reads the journal: {error}"))?;
-    match output.status.success() {
-        true => Ok(String::from_utf8_lossy(&output.stdout).into_owned()),
-        false => Err(format!("sqlite3: {}", String::from_utf8_lossy(&output.stderr).trim())),
-    }
 }
 
 fn logged(line: &str) -> Option<Logged> {

@@ -1,5 +1,6 @@
 //! `chaos`: the whole product under load, while everything that can happen to it happens. Judged while it runs and at its end.
 //!
+//! - [`members`]: the processes of the product, and where its journal is.
 //! - [`plan`]: what each job is, from the seed. [`canary`]: jobs whose every line is known.
 //! - [`ground`]: a small file system of its own. [`wrong_clock`]: a clock that jumps for the product alone.
 //! - [`ask`]: one request. [`conduct`]: one job. [`dependents`]: jobs that wait for another one. [`afterwards`]: what is done to ended jobs.
@@ -17,6 +18,7 @@ mod faults;
 mod ground;
 mod journal;
 mod judge;
+mod members;
 mod plan;
 mod reading;
 mod report;
@@ -30,12 +32,13 @@ use std::time::Duration;
 
 use crate::args::Args;
 use crate::verdict::{self, verdict};
+use members::Store;
 use plan::Mix;
 use trial::{Shape, hold};
 
 pub(crate) use canary::sing;
 
-const USAGE: &str = "chaos [--minutes N | --seconds N] [--seed S] [--rate JOBS_PER_SECOND] [--bug NAME] [--bugs]
+const USAGE: &str = "chaos [--store link] [--minutes N | --seconds N] [--seed S] [--rate JOBS_PER_SECOND] [--bug NAME] [--bugs]
 
 The whole product on a small file system of its own: canaries and adversaries at 2 jobs a second by default, half of them asked
 for at the command line, half through the API. More than half wait for another job, most of them submitted while that one ends or
@@ -43,6 +46,7 @@ is removed; and rows of short ones are submitted one after the other until that 
 The daemon is killed -9 every 2 to 10 s, one keeper in a hundred too, a fifth of the jobs are cancelled, the disk is full for a
 while, the journal cannot be written, and the clock jumps by hours. A quiet leg follows, then the judgement.
 
+  --store link  a server with its journal in PostgreSQL, and a worker that runs the jobs: both and the database are killed
   --minutes N   how long the faults last, 3 if nothing is said; --seconds N for a short one
   --seed S      which jobs and which faults; the same seed gives the same ones
   --rate R      jobs a second
@@ -58,10 +62,12 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
         println!("{USAGE}");
         return Ok(true);
     }
-    let args = Args::new(words, &["--minutes", "--seconds", "--seed", "--rate", "--bug"], &["--bugs"])?;
+    let args =
+        Args::new(words, &["--store", "--minutes", "--seconds", "--seed", "--rate", "--bug"], &["--bugs"])?;
     let bug = verdict::bug(&args, &SEEDED)?;
+    let store = Store::of(args.text("--store"))?;
     if args.has("--bugs") {
-        return sabotage::run();
+        return sabotage::run(store);
     }
     let minutes: f64 = args.value("--minutes", 3.0)?;
     let seconds: f64 = args.value("--seconds", minutes * 60.0)?;
@@ -72,10 +78,11 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     }
     // A command that waits for a job which a bug keeps from ending would only take long.
     let mix = Mix { waits: bug.is_none(), ..Mix::of(seed) };
-    let shape = Shape::of(Duration::from_secs_f64(seconds), rate, mix);
+    let shape = Shape::of(store, Duration::from_secs_f64(seconds), rate, mix);
     let shape = Shape { bug: SEEDED.into_iter().find(|seeded| Some(*seeded) == bug), ..shape };
     println!(
-        "chaos: seed {seed}, {seconds:.0} s with faults, {:.0} s without, {rate} jobs/s",
+        "chaos{}: seed {seed}, {seconds:.0} s with faults, {:.0} s without, {rate} jobs/s",
+        store.words(),
         shape.quiet.as_secs_f64()
     );
     let (stage, run, violations) = hold(&shape, |_| {}, |_| {})?;
@@ -92,8 +99,9 @@ pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
     match violations.is_empty() {
         true => println!("every promise held"),
         false => eprintln!(
-            "{} promises were broken; again: cargo xtask chaos --seconds {seconds:.0} --seed {seed} --rate {rate}",
-            violations.len()
+            "{} promises were broken; again: cargo xtask chaos{} --seconds {seconds:.0} --seed {seed} --rate {rate}",
+            violations.len(),
+            store.words()
         ),
     }
     Ok(violations.is_empty())

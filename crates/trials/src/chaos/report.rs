@@ -1,9 +1,10 @@
 //! The figures of a run.
 
 use super::judge::run::{Run, Sample, least, median, quarters};
+use super::members::Member;
 use super::stage::Stage;
 
-/// A row about the daemon: its name, what is looked at, and what is made of a quarter of it.
+/// A row about a member: its name, what is looked at, and what is made of a quarter of it.
 type Row = (&'static str, fn(&Sample) -> f64, fn(Vec<f64>) -> f64);
 
 /// Prints what was done and what was seen.
@@ -16,23 +17,9 @@ pub(crate) fn print(stage: &Stage, run: &Run) {
     for need in &run.tally {
         println!("{:<40} {:>10} {:>10}", need.what, need.count, need.least);
     }
-    println!("\n{:<40} {:>10} {:>10}", "the daemon", "first ¼", "last ¼");
-    let rows: [Row; 4] = [
-        ("resident, kB, median", |sample| sample.resident_kb as f64, median),
-        ("descriptors, median", |sample| sample.descriptors as f64, median),
-        ("descriptors, least", |sample| sample.descriptors as f64, least),
-        ("zombies, median", |sample| sample.zombies as f64, median),
-    ];
-    for (name, of, figure) in rows {
-        let (first, last) = quarters(&run.samples, of, figure);
-        println!("{name:<40} {first:>10.0} {last:>10.0}");
+    for (member, samples) in &run.samples {
+        print_member(*member, samples);
     }
-    let most = run.samples.iter().map(|sample| sample.resident_kb).max().unwrap_or(0);
-    println!("{:<40} {:>10} {most:>10}", "resident, kB, most", "");
-    println!("{:<40} {:>10} {:>10.2}", "resident, % an hour, least squares", "", slope(&run.samples));
-    let mut lives: Vec<i32> = run.samples.iter().map(|sample| sample.pid).collect();
-    lives.dedup();
-    println!("{:<40} {:>10} {:>10}", "daemons seen, samples", lives.len(), run.samples.len());
     let words: u64 = run.journal.iter().map(|job| job.last_words).sum();
     println!(
         "\n{} jobs acknowledged, {} in the journal, {words} last words there, {} told by the feed, {} stuck, {} processes left",
@@ -42,6 +29,26 @@ pub(crate) fn print(stage: &Stage, run: &Run) {
         run.stuck.len(),
         run.left.len()
     );
+}
+
+fn print_member(member: Member, samples: &[Sample]) {
+    println!("\n{:<40} {:>10} {:>10}", format!("the {}", member.name()), "first ¼", "last ¼");
+    let rows: [Row; 4] = [
+        ("resident, kB, median", |sample| sample.resident_kb as f64, median),
+        ("descriptors, median", |sample| sample.descriptors as f64, median),
+        ("descriptors, least", |sample| sample.descriptors as f64, least),
+        ("zombies, median", |sample| sample.zombies as f64, median),
+    ];
+    for (name, of, figure) in rows {
+        let (first, last) = quarters(samples, of, figure);
+        println!("{name:<40} {first:>10.0} {last:>10.0}");
+    }
+    let most = samples.iter().map(|sample| sample.resident_kb).max().unwrap_or(0);
+    println!("{:<40} {:>10} {most:>10}", "resident, kB, most", "");
+    println!("{:<40} {:>10} {:>10.2}", "resident, % an hour, least squares", "", slope(samples));
+    let mut lives: Vec<i32> = samples.iter().map(|sample| sample.pid).collect();
+    lives.dedup();
+    println!("{:<40} {:>10} {:>10}", "processes seen, samples", lives.len(), samples.len());
 }
 
 /// Returns how the daemon's memory changes, in percent of its mean an hour: the line through all samples.

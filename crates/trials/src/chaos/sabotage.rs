@@ -12,8 +12,8 @@ use lastword_proc::Identity;
 use rustix::process::Signal;
 
 use super::conduct::keepers;
-use super::journal::query;
 use super::judge::{Violation, doctored};
+use super::members::Store;
 use super::plan::{Mix, Order};
 use super::stage::{Entry, Stage, locked};
 use super::trial::{Shape, hold};
@@ -41,7 +41,7 @@ const DURING: &[During] = &[
 const AFTER: &[After] = &[
     ("nothing left", "a process stays behind", stay_behind),
     ("one last word", "a last word is taken out of the journal", |stage| journal(stage,
-        "delete from events where place = (select min(place) from events where kind = 'last_word')")),
+        "delete from events where kind = 'last_word' and job = (select job from events where kind = 'last_word' order by place limit 1)")),
     ("no job lost or doubled", "a job is taken out of the journal", |stage| journal(stage,
         "delete from events where job = (select job from events order by place limit 1)")),
 ];
@@ -86,7 +86,7 @@ impl Taken {
 }
 
 /// Tells every lie and commits every sabotage.
-pub(crate) fn run() -> Result<bool, String> {
+pub(crate) fn run(store: Store) -> Result<bool, String> {
     println!("{:<24} {:<64} caught by", "judge", "what was wrong");
     let mut all_caught = true;
     for (judge, what, caught) in doctored::tell() {
@@ -94,6 +94,7 @@ pub(crate) fn run() -> Result<bool, String> {
         all_caught &= row(judge, what, by);
     }
     let shape = Shape {
+        store,
         faults: Duration::from_secs(6),
         quiet: Duration::from_secs(1),
         rate: 6.0,
@@ -144,7 +145,7 @@ fn row(judge: &str, what: &str, by: Vec<&str>) -> bool {
 }
 
 fn first_attempt(stage: &Stage, entry: &Entry) -> Option<PathBuf> {
-    Some(stage.product.home().join("jobs").join(entry.id.as_ref()?).join("1"))
+    Some(stage.members.jobs().join(entry.id.as_ref()?).join("1"))
 }
 
 /// Reports whether a job is a canary that ends by itself, with this and no more.
@@ -189,9 +190,10 @@ fn change_exit(stage: &Stage, taken: &Taken) -> Option<u64> {
     })?;
     let id: lastword_core::JobId = entry.id?.parse().ok()?;
     let place = id.as_uuid().simple().to_string();
-    let statement = "update events set body = replace(body, '\"code\":0', '\"code\":7')
-        where kind = 'attempt_ended' and hex(job) = upper('";
-    query(stage.product.home(), &[statement, &place, "')"].concat()).ok()?;
+    let update =
+        "update events set body = replace(body, '\"code\":0', '\"code\":7') where kind = 'attempt_ended' and";
+    let sqlite = format!("{update} hex(job) = upper('{place}')");
+    stage.members.query(&sqlite, &format!("{update} job = '{place}'::uuid")).ok()?;
     Some(entry.order.number)
 }
 
@@ -217,5 +219,5 @@ fn start(stage: &Stage, program: &Path, words: &[&str]) -> Option<()> {
 }
 
 fn journal(stage: &Stage, statement: &str) -> Option<()> {
-    query(stage.product.home(), statement).ok().map(|_| ())
+    stage.members.query(statement, statement).ok().map(|_| ())
 }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::evidence::{Acts, Read};
 use super::ground::Ground;
 use super::judge::Violation;
+use super::members::Members;
 use super::plan::{Mix, Order};
 use crate::clock;
 use crate::product::Product;
@@ -18,7 +19,9 @@ pub(crate) type Span = (u64, u64);
 
 /// The stage.
 pub(crate) struct Stage {
+    /// What commands and requests go to.
     pub(crate) product: Product,
+    pub(crate) members: Members,
     pub(crate) adversary: PathBuf,
     pub(crate) ground: Ground,
     pub(crate) mix: Mix,
@@ -27,6 +30,8 @@ pub(crate) struct Stage {
     pub(crate) begin: Instant,
     /// When the leader of a job that others wait for was last seen to exit.
     pub(crate) ending_ns: AtomicU64,
+    /// The most facts of a wrong clock that the journal ever had: removals take them.
+    pub(crate) astray: AtomicU64,
     jobs: Mutex<BTreeMap<u64, Entry>>,
     numbers: Mutex<BTreeMap<String, u64>>,
     /// When the disk was full.
@@ -98,20 +103,22 @@ impl Entry {
 
 impl Stage {
     pub(crate) fn new(
-        product: Product,
+        members: Members,
         adversary: PathBuf,
         ground: Ground,
         mix: Mix,
         patience: Duration,
     ) -> Stage {
         Stage {
-            product,
+            product: members.product().clone(),
+            members,
             adversary,
             ground,
             mix,
             patience,
             begin: Instant::now(),
             ending_ns: AtomicU64::default(),
+            astray: AtomicU64::default(),
             jobs: Mutex::default(),
             numbers: Mutex::default(),
             full: Mutex::default(),

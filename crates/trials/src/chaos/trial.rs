@@ -11,6 +11,7 @@ use super::faults::Windows;
 use super::ground::Ground;
 use super::judge::run::{Need, Run};
 use super::judge::{Violation, run};
+use super::members::{Members, Store};
 use super::plan::{Mix, NARROW, NARROW_SLOTS};
 use super::stage::{Entry, Stage, locked};
 use super::wrong_clock::WrongClock;
@@ -45,6 +46,7 @@ const SLOTS: u32 = 200;
 /// How a run goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
+    pub(crate) store: Store,
     pub(crate) faults: Duration,
     /// After them, the same load and nothing else.
     pub(crate) quiet: Duration,
@@ -57,9 +59,9 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    pub(super) fn of(faults: Duration, rate: f64, mix: Mix) -> Shape {
+    pub(super) fn of(store: Store, faults: Duration, rate: f64, mix: Mix) -> Shape {
         let quiet = (faults / 6).clamp(Duration::from_secs(5), Duration::from_mins(2));
-        Shape { faults, quiet, rate, mix, is_hostile: true, bug: None }
+        Shape { store, faults, quiet, rate, mix, is_hostile: true, bug: None }
     }
 
     /// Returns the most jobs that it may have, rows and those that are run again included.
@@ -93,18 +95,19 @@ pub(crate) fn hold(
             Product::at(program, ground.path(), &home)?
         }
     };
+    let members = Members::install(shape.store, product, &ground.state().join("worker"))?;
     let read_only = disk.clone().and_then(|()| ground.can_close());
     let windows = windows(shape, disk, read_only, WrongClock::find());
     // Longer than a window and a start of the daemon take.
     let patience = Duration::from_secs(if shape.is_short() { 10 } else { 12 });
-    let stage = Stage::new(product, programs.adversary, ground, shape.mix, patience);
+    let stage = Stage::new(members, programs.adversary, ground, shape.mix, patience);
     let held = prepare(&stage).and_then(|()| {
         let mut run = play(&stage, shape, &windows, during);
         after(&stage);
         conclude(&stage, shape, &windows, &mut run)?;
         Ok(run)
     });
-    stage.product.tear_down();
+    stage.members.tear_down();
     let run = held?;
     let mut violations = std::mem::take(&mut *locked(&stage.violations));
     violations.extend(run::judge(&run));
@@ -117,8 +120,12 @@ fn windows(
     read_only: Result<(), String>,
     clock: Result<WrongClock, String>,
 ) -> Windows {
+    let is_link = shape.store == Store::Link;
     for (name, possible) in [("disk-full windows", &disk), ("read-only windows", &read_only)] {
-        if let Err(why) = possible {
+        // On a link the database is killed instead, on any file system.
+        if let Err(why) = possible
+            && !(is_link && name == "read-only windows")
+        {
             println!("SKIPPED, {name}: {why}");
         }
     }
@@ -137,9 +144,9 @@ fn windows(
     Windows { disk, read_only, clock, apart_ms, lasts_ms }
 }
 
-/// Starts the daemon and sets the groups.
+/// Starts the product and sets the groups.
 fn prepare(stage: &Stage) -> Result<(), String> {
-    stage.product.start()?;
+    stage.members.start()?;
     for (name, slots) in [("default", SLOTS), (NARROW, NARROW_SLOTS)] {
         let change = GroupChange { slots: Some(Some(slots)), ..GroupChange::default() };
         stage.product.client().call(&groups::set(name, &change))?;
@@ -152,11 +159,16 @@ fn play(stage: &Stage, shape: &Shape, windows: &Windows, during: impl FnOnce(&St
     let seed = shape.mix.seed;
     std::thread::scope(|scope| {
         let feed = scope.spawn(|| watch::follow(stage));
-        let samples = scope.spawn(|| watch::sample(stage));
+        let samples = stage.members.all().iter();
+        let samples: Vec<_> =
+            samples.map(|member| (*member, scope.spawn(|| watch::sample(stage, *member)))).collect();
         scope.spawn(|| watch::judge(stage));
         scope.spawn(|| during(stage));
+        if stage.members.is_link() {
+            scope.spawn(|| faults::supervise(stage));
+        }
         if shape.is_hostile {
-            scope.spawn(|| faults::kill_daemons(stage, seed));
+            scope.spawn(|| faults::kill_members(stage, seed));
             scope.spawn(|| windows.open(stage, seed));
         }
         load(stage, shape, windows);
@@ -166,14 +178,13 @@ fn play(stage: &Stage, shape: &Shape, windows: &Windows, during: impl FnOnce(&St
                 return Some(());
             }
             // A supervisor keeps it up: a fault may have been the last thing that happened.
-            if stage.product.daemon().is_none() {
-                let _ = stage.product.run(&["daemon", "start"]);
-            }
+            stage.members.revive();
             all_ended().then_some(())
         });
         let stuck = stuck(stage);
         stage.over.store(true, Ordering::Relaxed);
-        let samples = samples.join().unwrap_or_default();
+        let samples = samples.into_iter();
+        let samples = samples.map(|(member, samples)| (member, samples.join().unwrap_or_default())).collect();
         let feed = feed.join().unwrap_or_default();
         Run { stuck, samples, feed, ..Run::default() }
     })
@@ -232,9 +243,9 @@ fn stuck(stage: &Stage) -> Vec<String> {
     .collect()
 }
 
-/// Lets the daemon go, and looks at what is left and at the journal by itself.
+/// Lets the product go, and looks at what is left and at the journal by itself.
 fn conclude(stage: &Stage, shape: &Shape, windows: &Windows, run: &mut Run) -> Result<(), String> {
-    stage.product.said(&["daemon", "stop"])?;
+    stage.members.stop()?;
     let left = || stage.product.processes();
     clock::until(LEAVING_MAX, Duration::from_millis(20), || left().is_empty().then_some(()));
     run.left = left().into_iter().map(describe).collect();
@@ -250,7 +261,7 @@ fn conclude(stage: &Stage, shape: &Shape, windows: &Windows, run: &mut Run) -> R
             run.unanswered.insert(entry.order.number);
         }
     }
-    run.journal = journal::jobs(stage.product.home())?;
+    run.journal = journal::jobs(&stage.members)?;
     let unread = stage.counted("removed before they were read");
     let acknowledged = run.acknowledged.len() as u64;
     let judged = Need { what: "jobs judged", count: stage.counted("judged") + unread, least: acknowledged };
@@ -277,24 +288,26 @@ fn faults(stage: &Stage, shape: &Shape, windows: &Windows) -> Result<Vec<Need>, 
     }
     const ASTRAY_MS: u64 = 30 * 60 * 1_000;
     let (now, length) = (wall_ms(), stage.begin.elapsed().as_millis() as u64);
-    let astray = || journal::astray(stage.product.home(), now - length - ASTRAY_MS, now + ASTRAY_MS);
+    let astray = || journal::astray(&stage.members, now - length - ASTRAY_MS, now + ASTRAY_MS);
     let count = |names: [&str; 2]| names.iter().map(|name| stage.counted(name)).sum();
-    let mut needs = vec![
-        Need { what: "daemons killed", count: stage.counted("daemons killed"), least: 1 },
+    let of = |what: &'static str| Need { what, count: stage.counted(what), least: 1 };
+    let mut needs: Vec<Need> = stage.members.all().iter().map(|member| of(member.killed())).collect();
+    needs.extend([
         Need { what: "keepers killed", count: count(["guards killed", "shims killed"]), least: 1 },
         Need { what: "cancels", count: count(["cancels, forced", "cancels, polite"]), least: 1 },
-    ];
-    needs.extend(CHANGES.map(|what| Need { what, count: stage.counted(what), least: 1 }));
-    if windows.disk.is_ok() {
-        needs.push(Need { what: "disk-full windows", count: stage.counted("disk-full windows"), least: 1 });
-    }
-    if windows.read_only.is_ok() {
-        needs.push(Need { what: "read-only windows", count: stage.counted("read-only windows"), least: 1 });
+    ]);
+    needs.extend(CHANGES.map(of));
+    needs.extend(windows.disk.is_ok().then(|| of("disk-full windows")));
+    match stage.members.is_link() {
+        true => needs.push(of("databases killed")),
+        false => needs.extend(windows.read_only.is_ok().then(|| of("read-only windows"))),
     }
     if windows.clock.is_ok() {
         let jumps = count(["clock jumps forward", "clock jumps back"]);
         needs.push(Need { what: "clock jumps", count: jumps, least: 1 });
-        needs.push(Need { what: "facts dated by a wrong clock", count: astray()?, least: 1 });
+        let now = astray()?;
+        let count = stage.astray.fetch_max(now, Ordering::Relaxed).max(now);
+        needs.push(Need { what: "facts dated by a wrong clock", count, least: 1 });
     }
     Ok(needs)
 }

@@ -1,5 +1,5 @@
-//! What is watched during a run: the feed for last words, the judges of each job some time after its own, and the daemon's
-//! memory.
+//! What is watched during a run: the feed for last words, the judges of each job some time after its own, and the memory of the
+//! product's processes.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -11,6 +11,7 @@ use super::canary::Life;
 use super::evidence::{Case, Dependency, Read};
 use super::judge::run::Sample;
 use super::judge::{Violation, job};
+use super::members::Member;
 use super::plan::AGAIN;
 use super::reading::{Unread, read, show};
 use super::stage::{Entry, Stage};
@@ -236,13 +237,13 @@ fn overdue(stage: &Stage, client: &mut Client) {
     }
 }
 
-/// Looks at the daemon twice a second.
-pub(crate) fn sample(stage: &Stage) -> Vec<Sample> {
+/// Looks at a member twice a second.
+pub(crate) fn sample(stage: &Stage, member: Member) -> Vec<Sample> {
     let (mut samples, mut known) = (Vec::new(), None);
     while !stage.is_over() {
         known = known
             .filter(|pid| figures::runs(*pid, stage.product.program()))
-            .or_else(|| stage.product.daemon());
+            .or_else(|| stage.members.ready_pid(member));
         if let Some(pid) = known
             && let (Some(resident_kb), Some(descriptors)) =
                 (figures::resident_kb(pid), figures::descriptors(pid))

@@ -163,6 +163,11 @@ impl Product {
     /// Starts the daemon, if there is none, and waits until it serves.
     pub(crate) fn start(&self) -> Result<(), String> {
         self.said(&["daemon", "start"])?;
+        self.until_ready()
+    }
+
+    /// Waits until the daemon serves.
+    pub(crate) fn until_ready(&self) -> Result<(), String> {
         let mut client = self.client();
         let ready =
             clock::until(START_MAX, LOOK, || client.call(&daemon::show()).ok().filter(|daemon| daemon.ready));

@@ -9,6 +9,7 @@ use super::run::{Logged, Need, Run, Sample};
 use super::{Violation, job, run};
 use crate::chaos::canary::{Attempt, ERROR_EVERY, Life, line};
 use crate::chaos::evidence::{Acts, Case, Dependency, Exit, Told, Try};
+use crate::chaos::members::Member;
 use crate::chaos::plan::{Canary, LABEL, Order, Work};
 
 const MS: u64 = 1_000_000;
@@ -191,7 +192,8 @@ fn cut_last_line(bytes: &mut Vec<u8>) {
 }
 
 fn grow(run: &mut Run, by: fn(&mut Sample, u64)) {
-    for (sample, number) in run.samples.iter_mut().zip(0..) {
+    let all = run.samples.values_mut().flat_map(|samples| samples.iter_mut().zip(0..));
+    for (sample, number) in all {
         by(sample, number);
     }
 }
@@ -234,6 +236,7 @@ pub(crate) fn honest_case() -> Case {
         no,
         outcome: outcome.to_owned(),
         exit: Some(Exit::Code(code)),
+        error: String::new(),
         proof: "no_children".to_owned(),
         certain: true,
         output_lost: false,
@@ -305,7 +308,7 @@ fn honest_run() -> Run {
         removed: BTreeMap::new(),
         stuck: Vec::new(),
         left: Vec::new(),
-        samples: (0..200).map(sample).collect(),
+        samples: BTreeMap::from([(Member::Daemon, (0..200).map(sample).collect())]),
         tally: vec![Need { what: "daemons killed", count: 4, least: 1 }],
     }
 }

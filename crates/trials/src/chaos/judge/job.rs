@@ -87,7 +87,9 @@ fn outcome(case: &Case) -> Result<(), String> {
             explained(did || acts.murdered, "said to have completed, and did not")
         }
         "failed" if told.cause == "launch" => {
-            explained(acts.disk_full, "could not be started, and nothing stood in the way")
+            let error = told.attempts.last().map_or("", |attempt| &attempt.error);
+            let complaint = format!("could not be started, and nothing stood in the way: {error}");
+            explained(acts.disk_full, &complaint)
         }
         "failed" => {
             let did = last.is_some_and(|attempt| attempt.ends.is_some_and(|code| code != 0));

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Violation;
+use crate::chaos::members::Member;
 
 /// What is known at the end of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -22,8 +23,8 @@ pub(crate) struct Run {
     pub(crate) stuck: Vec<String>,
     /// Processes that are left when every job has ended and the daemon is gone.
     pub(crate) left: Vec<String>,
-    /// The daemon, looked at once a second.
-    pub(crate) samples: Vec<Sample>,
+    /// The daemon, or server and worker, looked at twice a second.
+    pub(crate) samples: BTreeMap<Member, Vec<Sample>>,
     /// What was done and seen, and the least of it that a run must have.
     pub(crate) tally: Vec<Need>,
 }
@@ -145,29 +146,27 @@ fn nothing_left(run: &Run) -> Result<(), String> {
 }
 
 fn memory(run: &Run) -> Result<(), String> {
-    let (first, last) = quarters(&run.samples, |sample| sample.resident_kb as f64, median);
-    let allowed = first * (1.0 + RESIDENT_MORE) + RESIDENT_MORE_KB;
-    match last > allowed {
-        true => Err(format!("the daemon grew from {first:.0} to {last:.0} kB")),
-        false => Ok(()),
-    }
+    first_of(run.samples.iter().filter_map(|(member, samples)| {
+        let (first, last) = quarters(samples, |sample| sample.resident_kb as f64, median);
+        let allowed = first * (1.0 + RESIDENT_MORE) + RESIDENT_MORE_KB;
+        (last > allowed).then(|| format!("the {} grew from {first:.0} to {last:.0} kB", member.name()))
+    }))
 }
 
 fn descriptors(run: &Run) -> Result<(), String> {
-    // The least of each: a leak raises that, too, and the jobs of a moment do not.
-    let (first, last) = quarters(&run.samples, |sample| sample.descriptors as f64, least);
-    match last > first + DESCRIPTORS_MORE {
-        true => Err(format!("the daemon had {first:.0} descriptors, then {last:.0}")),
-        false => Ok(()),
-    }
+    first_of(run.samples.iter().filter_map(|(member, samples)| {
+        // The least of each: a leak raises that, too, and the jobs of a moment do not.
+        let (first, last) = quarters(samples, |sample| sample.descriptors as f64, least);
+        let is_more = last > first + DESCRIPTORS_MORE;
+        is_more.then(|| format!("the {} had {first:.0} descriptors, then {last:.0}", member.name()))
+    }))
 }
 
 fn zombies(run: &Run) -> Result<(), String> {
-    let (_, last) = quarters(&run.samples, |sample| sample.zombies as f64, least);
-    match last > 0.0 {
-        true => Err(format!("the daemon does not wait for {last:.0} of its children")),
-        false => Ok(()),
-    }
+    first_of(run.samples.iter().filter_map(|(member, samples)| {
+        let (_, last) = quarters(samples, |sample| sample.zombies as f64, least);
+        (last > 0.0).then(|| format!("the {} does not wait for {last:.0} of its children", member.name()))
+    }))
 }
 
 fn faults_took_place(run: &Run) -> Result<(), String> {

@@ -58,6 +58,12 @@ async fn register(journal: &Postgres, owner: &str) -> lastword_store::Result<Cla
     jobs::register(journal, owner, LEASE_MS).await
 }
 
+/// Ends the pause of a journal, if it pauses.
+async fn settle(journal: &Postgres) {
+    let instance = journal.instance().await.expect("it is there");
+    journal.settle(instance).await.expect("it is there");
+}
+
 fn worker() -> OwnerId {
     OwnerId("worker".into())
 }
@@ -134,13 +140,15 @@ impl Life {
         let ready = claim(Source::Ready { group: "q".to_owned(), slots: None });
         let (fenced, _) =
             jobs::append(&self.held, Some(&self.fence), vec![jobs::launch_intended(&self.held)]);
-        let (cancel, _) = jobs::append(&self.free, None, vec![jobs::cancelled_before_start()]);
+        let (ask, free) = jobs::append(&self.free, None, vec![jobs::limit_changed(9)]);
+        let (end, _) = jobs::append(&free, None, vec![jobs::cancelled_before_start()]);
         let group = |name: &str| Group { paused: true, ..Group::new(name, None) };
         let key = Key { key: "k".to_owned(), fingerprint: 1, job: jobs::id(90), now: jobs::NOW };
         vec![
             ("submit", submit(journal, 90).await.map(drop)),
             ("repeat a submission", journal.append(self.repeated.clone()).await.map(drop)),
-            ("cancel", journal.append(cancel).await.map(drop)),
+            ("ask", journal.append(ask).await.map(drop)),
+            ("end", journal.append(end).await.map(drop)),
             ("a fact of the holder", journal.append(fenced).await.map(drop)),
             ("claim", journal.claim(ready).await.map(drop)),
             ("take over", journal.claim(claim(Source::Expired)).await.map(drop)),
@@ -174,7 +182,7 @@ impl Life {
 }
 
 impl Life {
-    /// Goes on without being opened again: what it holds counts for nothing any more, and requests are stored.
+    /// Goes on without being opened again: what it holds counts for nothing any more, and requests are stored, except for one that ends a job.
     async fn is_fenced(&self, what: &str) {
         for (call, told) in self.write().await {
             let right = match call {
@@ -182,6 +190,7 @@ impl Life {
                 "claim" | "take over" | "renew" => {
                     told == Err(Error::Lapsed { owner: self.by.owner.clone() })
                 }
+                "end" => matches!(&told, Err(Error::Unavailable(text)) if text.contains("lease")),
                 _ => told.is_ok(),
             };
             assert!(right, "{what}: {call}: {told:?}");
@@ -266,11 +275,11 @@ async fn a_database_that_is_put_back_is_written_again() {
     submit(&journal, 1).await.expect("it is new");
     let (elsewhere, name) = url.rsplit_once("dbname=").expect("an address names a database");
     let client = aside(&format!("{elsewhere}dbname=postgres")).await;
-    let away = format!(
-        "alter database {name} allow_connections false;
-        select pg_terminate_backend(pid) from pg_stat_activity where datname = '{name}'"
-    );
-    client.batch_execute(&away).await.expect("it runs");
+    let closed = format!("alter database {name} allow_connections false");
+    client.batch_execute(&closed).await.expect("it runs");
+    // One that was about to connect shows up later.
+    let ended = "select count(pg_terminate_backend(pid)) from pg_stat_activity where datname = $1";
+    while client.query_one(ended, &[&name]).await.expect("it runs").get::<_, i64>(0) > 0 {}
     client.batch_execute(&format!("alter database {name} rename to {name}_away")).await.expect("it runs");
     assert!(matches!(submit(&journal, 2).await, Err(Error::Unavailable(_))));
     let back = format!("alter database {name}_away rename to {name}");
@@ -324,6 +333,7 @@ async fn a_server_that_crashed_is_not_taken_for_one_that_was_rolled_back() {
     server.crash().expect("it is killed");
     server.restart().expect("it starts");
     submit(&second, 10).await.expect("it has lost nothing");
+    settle(&second).await;
     for (call, told) in first.write().await {
         assert!(told.is_ok(), "{call}: {told:?}");
     }
@@ -399,6 +409,7 @@ async fn c3_an_older_dump_in_the_place_of_a_newer_journal_is_noticed_when_it_is_
     let journal = reopen().await;
     assert!(journal.behind().is_some_and(|Behind { had, has }| had > has), "{:?}", journal.behind());
     let ended = submit(&journal, 3).await.expect("from here on it counts as it is");
+    settle(&journal).await;
     let (append, _) = jobs::append(&ended, None, vec![jobs::cancelled_before_start()]);
     journal.append(append).await.expect("it waits");
     journal.remove(ended.id, jobs::NOW).await.expect("it has ended");

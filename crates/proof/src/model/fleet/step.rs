@@ -5,8 +5,8 @@ use lastword_core::effects::Effect;
 use lastword_core::outcome::Outcome;
 use lastword_core::receipt::Proof;
 
+use super::attempt::{Keeper, State};
 use super::coverage::{Notes, Situation};
-use super::keeper::State;
 use super::world::{CLONE, ORIGINAL, Worker, World};
 
 /// One thing that can happen: to a worker (the number of its host), to a clerk, or to the keeper of an attempt on a host.
@@ -331,7 +331,7 @@ fn fail_over(world: &mut World, lost: usize) {
     if lost == 0 {
         world.notes.add(Situation::FailedOver);
     }
-    if was_held && !is_held && world.keepers.values().any(super::keeper::Keeper::is_alive) {
+    if was_held && !is_held && world.keepers.values().any(Keeper::is_alive) {
         world.notes.add(Situation::ClaimLost);
     }
     if had_ended && !has_ended {

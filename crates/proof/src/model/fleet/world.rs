@@ -14,9 +14,9 @@ use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::{Append, Awake, BootTime, Epoch, HostId, Incarnation, Now, OwnerId};
 use lastword_store::{Instance, Renewed};
 
+use super::attempt::Keeper;
 use super::coverage::Notes;
 use super::database::{AT, Database};
-use super::keeper::Keeper;
 
 /// A tick is the time that keepers have to end their trees.
 pub(super) const TICK_MS: u64 = STOP_MS;

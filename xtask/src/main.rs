@@ -55,7 +55,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "contract", arguments: "[--write] [--require]", about: "docs/contract.md against the tests", run: contract::run },
     Verb { name: "docs", arguments: "[--write] [--pictures]", about: "builds the book, follows its links, runs every command it and README show", run: docs::run },
     Verb { name: "e2e", arguments: "[NAME]", about: "the product as a user drives it, and as it survives; `upgrade`: 0.1.0 with live jobs, taken over; `typing [N]`: N random sequences of typing beside questions", run: e2e::run },
-    Verb { name: "model", arguments: "[--full]", about: "every reachable state of a small world", run: |args| proof::run("model", args) },
+    Verb { name: "model", arguments: "[--fleet [--bug NAME]] [--full]", about: "every reachable state of a small world; `--fleet`: of hosts that share a journal", run: |args| proof::run("model", args) },
     Verb { name: "sim", arguments: "[--schedules N] [--seed S]", about: "random schedules of crashes and faults", run: |args| proof::run("sim", args) },
     Verb { name: "bugs", arguments: "[NAME]", about: "breaks one rule at a time and expects to be caught", run: bugs::run },
     Verb { name: "crash", arguments: "[...]", about: "kills real stores in mid-append", run: |args| proof::run("crash", args) },

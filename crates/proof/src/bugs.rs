@@ -1,9 +1,9 @@
 //! Seeded bugs: a rule is broken in this process, and a checker must notice.
 //!
 //! `cargo xtask bugs` builds this program from the copy of the workspace that has every file of `bugs/` in it, and starts it once for
-//! each with that bug switched on. The model, the simulations and the conformance suite check it in turn, for the feed and for a server that
-//! is put back on a real PostgreSQL; a bug of the engine is left to its simulation. A bug that no checker finds fails the run, and so does a violation in sound
-//! code.
+//! each with that bug switched on. The model, the simulations, the conformance suite and the model of a fleet check it in turn, for the feed and
+//! for a server that is put back on a real PostgreSQL; a bug of the engine is left to its simulation, and some to the model of a fleet. A bug that
+//! no checker finds fails the run, and so does a violation in sound code.
 
 #![expect(clippy::print_stdout, reason = "its verb reports to a person")]
 
@@ -37,6 +37,8 @@ enum Must {
     Cases(&'static [&'static str]),
     /// The simulation.
     Simulation,
+    /// The model of a fleet.
+    Fleet,
     /// Connections that are cut between commit and answer.
     Cuts,
 }
@@ -90,6 +92,9 @@ const MUST: &[(&str, Must)] = &[
     ("new-life-ends-trees", Must::Simulation),
     ("retry-after-cancel", Must::Simulation),
     ("last-word-before-empty", Must::Simulation),
+    ("no-pause-after-instance", Must::Fleet),
+    ("foreign-repeat", Must::Fleet),
+    ("take-over-live", Must::Fleet),
     ("append-twice", Must::Cuts),
 ];
 
@@ -99,7 +104,7 @@ struct Finding {
     how: String,
 }
 
-/// Runs the verb `bugs [NAME [--engine]]`: asks the checkers about the bug that is switched on, or about sound code.
+/// Runs the verb `bugs [NAME [--engine | --fleet]]`: asks the checkers about the bug that is switched on, or about sound code.
 pub async fn main(arguments: &[String]) -> Result<(), String> {
     // A case that fails panics, and here that is what it should do.
     std::panic::set_hook(Box::new(|_| {}));
@@ -111,7 +116,8 @@ pub async fn main(arguments: &[String]) -> Result<(), String> {
         [name, "--engine"] => {
             (*name, ask_simulation("engine", &engine_sim::SIMULATION, ENGINE_SCHEDULES_MAX))
         }
-        _ => return Err("usage: bugs [NAME [--engine]]".to_owned()),
+        [name, "--fleet"] => (*name, ask_fleet()),
+        _ => return Err("usage: bugs [NAME [--engine | --fleet]]".to_owned()),
     };
     let Finding { by, how } = found.ok_or_else(|| format!("{name:<28} NOT FOUND"))?;
     let mut also = Vec::new();
@@ -145,6 +151,11 @@ fn ask_simulation(by: &'static str, simulation: &Simulation, schedules: u64) -> 
     Some(Finding { by, how: format!("{} (seed {seed})", violation.name) })
 }
 
+fn ask_fleet() -> Option<Finding> {
+    let (rule, steps) = model::fleet::find()?;
+    Some(Finding { by: "fleet", how: format!("{rule} ({steps} steps)") })
+}
+
 async fn ask() -> Option<Finding> {
     if let Some((rule, way)) = model::find(WORLDS) {
         return Some(Finding { by: "model", how: format!("{rule} ({} steps)", way.len()) });
@@ -156,6 +167,9 @@ async fn ask() -> Option<Finding> {
     }
     if let Some(broken) = conformance::run_all(backends::memory).await.into_iter().next() {
         return Some(Finding { by: "conformance", how: broken.case.to_owned() });
+    }
+    if let Some(found) = ask_fleet() {
+        return Some(found);
     }
     if lost::gives_out_too_early().await != Ok(false) {
         let how = "a new instance does not pause".to_owned();
@@ -190,6 +204,9 @@ impl Must {
             Must::Simulation => ask_simulation("simulation", &sim::SIMULATION, SCHEDULES)
                 .map(|finding| format!("simulation: {}", finding.how))
                 .ok_or_else(|| "the simulation".to_owned()),
+            Must::Fleet => ask_fleet()
+                .map(|finding| format!("fleet: {}", finding.how))
+                .ok_or_else(|| "the model of a fleet".to_owned()),
             Must::Cuts => match cut_connections(&server()?, CUTS, 7).await {
                 Err(_) => Ok("cut connections".to_owned()),
                 Ok(_) => Err("cut connections".to_owned()),

@@ -17,9 +17,9 @@ use lastword_store::Error as Damaged;
 const USAGE: &str = "usage: lastword-proof VERB; with `--bug NAME`, that bug is switched on by `cargo xtask`
   conformance BACKEND
   differential BACKEND [--seed FIRST] [--seeds COUNT] [--steps COUNT]
-  model [--full]
+  model [--fleet [--bug NAME]] [--full]
   sim [--schedules COUNT] [--seed FIRST] [--threads COUNT] [--bug NAME]
-  bugs [NAME [--engine]]
+  bugs [NAME [--engine | --fleet]]
   crash STORE [--rounds COUNT] [--seed NUMBER] [--bug NAME]
   power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]
   history FOLDER JOBS

@@ -2,11 +2,13 @@
 //!
 //! `cargo xtask model` explores two of them with stateright, depth first: the life of a job among owners that crash
 //! (`lifecycle`), and an agent's session among requests (`sessions`). It says how many worlds it has seen, within which bounds,
-//! that nothing forbidden was found and that everything that should be possible is.
+//! that nothing forbidden was found and that everything that should be possible is. With `--fleet` it explores hosts that share a journal
+//! (`fleet`).
 
 #![expect(clippy::print_stdout, reason = "its verb reports to a person")]
 
 mod coverage;
+pub(crate) mod fleet;
 mod lifecycle;
 mod sessions;
 mod step;
@@ -153,12 +155,23 @@ impl Total {
     }
 }
 
+const USAGE: &str = "usage: model [--fleet [--bug NAME]] [--full]";
+
 /// The verb `model`: explores, reports, and fails on anything that is not as it should be.
 pub fn main(arguments: &[String]) -> Result<(), String> {
     let (slices, talk): (&[Slice], _) = match arguments {
         [] => (&QUICK, TALK[0]),
         [flag] if flag == "--full" => (&FULL, TALK[1]),
-        _ => return Err("usage: model [--full]".to_owned()),
+        [flag, rest @ ..] if flag == "--fleet" => {
+            let rest: Vec<&str> = rest.iter().map(String::as_str).collect();
+            return match rest.as_slice() {
+                [] => fleet::main(false),
+                ["--full"] => fleet::main(true),
+                ["--bug", name] => fleet::expect(name),
+                _ => Err(USAGE.to_owned()),
+            };
+        }
+        _ => return Err(USAGE.to_owned()),
     };
     let coverage = Arc::new(Coverage::default());
     let mut total = Total::default();

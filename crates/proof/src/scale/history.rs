@@ -27,8 +27,7 @@ pub(super) async fn fill(
     months: u64,
     (stored, events): (u64, u64),
 ) -> Outcome<()> {
-    let id =
-        "(lpad(to_hex($2::bigint + n), 12, '0') || '7000' || '8' || lpad(to_hex($3::bigint + n), 15, '0'))::uuid";
+    let id = "(lpad(to_hex($2::bigint + n), 12, '0') || '7000' || '8' || lpad(to_hex($3::bigint + n), 15, '0'))::uuid";
     let body = r#"{"offset":1,"usage":{"tokens_in":1,"tokens_out":0,"money_micros":0}}"#;
     let events_sql = format!(
         "insert into events (job, seq, at, append, kind, version, body, place)

@@ -120,6 +120,39 @@ async fn renewals_at_once_are_one_transaction() {
     assert!(transactions < 10, "{transactions}");
 }
 
+/// A read of beats waits for renewals, is answered by their statement with the beats after them, and a read in a hurry hurries them.
+#[tokio::test(flavor = "multi_thread")]
+async fn beats_are_read_with_the_next_renewals() {
+    const LONG: Duration = Duration::from_secs(3_600);
+    let Stage { url, .. } = &stage().await;
+    let journal = Postgres::open(url, Options { gather: LONG, ..pg::options() }).await.expect("it opens");
+    // A seventh of this lease is an hour as well.
+    let lease_ms = 8 * LONG.as_millis() as u64;
+    let Claimant { owner, incarnation, .. } =
+        jobs::register(&journal, "ann", lease_ms).await.expect("anyone may register");
+    let read = |within| {
+        let journal = journal.clone();
+        tokio::spawn(async move { journal.beats(within).await })
+    };
+    let waits = read(LONG);
+    let renew = Renew { owner, place: Place::new("here", "boot"), incarnation: Some(incarnation), lease_ms };
+    let renewal = tokio::spawn({
+        let journal = journal.clone();
+        async move { journal.renew(renew).await }
+    });
+    // The reads that do not wait take the two with them, once these are there.
+    let mut beat = 0;
+    while beat == 0 {
+        let seen = read(Duration::ZERO).await.expect("it does not panic").expect("it reads");
+        assert_eq!(seen.instance, journal.instance().await.expect("it reads"));
+        assert_eq!(seen.lives.len(), 1);
+        beat = seen.lives[0].beat;
+    }
+    assert_eq!(beat, 1, "the beat after the renewal of the same statement");
+    assert_eq!(renewal.await.expect("it does not panic").map(|renewed| renewed.beat), Ok(1));
+    waits.await.expect("it does not panic").expect("it was answered with the others");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn c29_a_late_commit_is_not_skipped_by_the_feed() {
     let Stage { url, journal, .. } = &stage().await;

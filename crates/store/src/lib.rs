@@ -56,7 +56,9 @@ pub use enrolments::{
 pub use error::{Error, Result};
 pub use groups::{Group, Groups};
 pub use high_water::Behind;
-pub use journal::{Beats, Claim, Claimed, Cursor, Feed, Instance, Journal, Line, Ready, Renew, Renewed, Source};
+pub use journal::{
+    Beats, Claim, Claimed, Cursor, Feed, Instance, Journal, Line, Ready, Renew, Renewed, Source,
+};
 pub use keys::{KEY_MS, Key, KeyRecord, Keys};
 pub use list::{After, Filter, List, Listed};
 pub use removals::Removals;

@@ -72,10 +72,8 @@ impl Service for Server {
 
     async fn open(&self, place: &Place) -> Result<Postgres, Failure> {
         let unavailable = |error: &dyn std::fmt::Display| Failure::new(Code::Unavailable, error.to_string());
-        let options = postgres::Options {
-            remember: Some(place.paths.state.clone()),
-            ..postgres::Options::of_server()
-        };
+        let options =
+            postgres::Options { remember: Some(place.paths.state.clone()), ..postgres::Options::of_server() };
         let journal = Postgres::open(&self.store, options).await.map_err(|error| unavailable(&error))?;
         let folder = place.paths.in_state(LINK);
         paths::make_private(&folder)?;

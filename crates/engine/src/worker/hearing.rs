@@ -18,6 +18,10 @@ use super::Worker;
 /// holder of a job hears of news with its next renewal too.
 const INTERVAL: Duration = Duration::from_secs(20);
 
+/// Between a look that followed a hint and one more: a transaction that was open during the first may have held the feed back, and need not
+/// give a hint when it is over.
+const ONCE_MORE: Duration = Duration::from_millis(30);
+
 /// Pause after the journal was unavailable.
 const RETRY: Duration = Duration::from_millis(500);
 
@@ -78,9 +82,9 @@ impl<J: Store> Hearing<J> {
         }
         let mut next = INTERVAL;
         loop {
-            let hint = tokio::select! {
-                hint = hints.next() => hint,
-                () = tokio::time::sleep(next), if duties.is_clerk() => Some(Hint::Commit),
+            let (hint, is_hint) = tokio::select! {
+                hint = hints.next() => (hint, true),
+                () = tokio::time::sleep(next), if duties.is_clerk() => (Some(Hint::Commit), false),
             };
             match hint {
                 None => return,
@@ -95,6 +99,7 @@ impl<J: Store> Hearing<J> {
                 Some(Hint::Commit) if duties.is_clerk() => {
                     tokio::time::sleep(PAUSE).await;
                     next = match self.look().await {
+                        Ok(next) if is_hint => next.min(ONCE_MORE),
                         Ok(next) => next,
                         Err(error) => {
                             desk.troubles.journal(None, "what other processes wrote cannot be read", &error);

@@ -6,8 +6,8 @@ use std::time::Duration;
 use lastword_core::OwnerId;
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_link::{Bells, Hosts, Identity, Link, Options, Principal, Remote, Timing, Trust, serve};
-use lastword_store::postgres::Postgres;
 use lastword_store::Said;
+use lastword_store::postgres::Postgres;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

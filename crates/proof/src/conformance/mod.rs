@@ -132,6 +132,7 @@ macro_rules! for_each_case {
                 every_life_is_a_new_one,
                 lives_registered_at_once_are_all_different,
                 a_renewal_is_a_beat,
+                beats_are_the_instance_and_its_lives,
                 renewals_at_once_are_answered_one_by_one,
                 c102_a_life_is_ended_only_at_the_beat_that_was_seen,
                 c38_a_life_that_was_ended_cannot_renew,

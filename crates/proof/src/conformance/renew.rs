@@ -1,6 +1,7 @@
 //! `renew`: lives of owners, their leases, and the news they bring.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::{Life, Place};
@@ -103,6 +104,19 @@ pub async fn c34_a_stranger_cannot_renew<J: Store>(journal: J) {
     }
     submit(&journal, 1, jobs::spec(QUEUE)).await;
     assert_eq!(ids(&journal, from_queue(&ann, QUEUE, 9)).await.len(), 1, "its life is untouched");
+}
+
+/// A read of beats says the same as reads of the instance and of the lives.
+pub async fn beats_are_the_instance_and_its_lives<J: Store>(journal: J) {
+    let (ann, bob) = (register(&journal, "ann").await, register(&journal, "bob").await);
+    renew(&journal, &bob).await.expect("a live owner may renew");
+    for within in [Duration::ZERO, Duration::from_millis(5)] {
+        let beats = journal.beats(within).await.expect("beats can be read");
+        assert_eq!(Ok(beats.instance), journal.instance().await);
+        assert_eq!(Ok(&beats.lives), journal.lives().await.as_ref());
+        let seen: Vec<_> = beats.lives.iter().map(|life| (life.incarnation, life.beat)).collect();
+        assert_eq!(seen, [(ann.incarnation, 0), (bob.incarnation, 1)]);
+    }
 }
 
 /// No life is ever given twice, to one owner or to two, and all are of this database.

@@ -13,8 +13,9 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::Outcome;
 use super::host::Treeless;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// The lease of a server and of a worker, as the product has it.
 const LEASE_MS: u64 = 15_000;

@@ -4,7 +4,7 @@ use lastword_core::Timestamp;
 use lastword_store::postgres::Postgres;
 use tokio_postgres::Client;
 
-use super::Outcome;
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// A month, near enough: the jobs of one are all made on its first days.
 const MONTH_MS: u64 = 30 * 86_400_000;
@@ -27,8 +27,7 @@ pub(super) async fn fill(
     months: u64,
     (stored, events): (u64, u64),
 ) -> Outcome<()> {
-    let id =
-        "(lpad(to_hex($2::bigint + n), 12, '0') || '7000' || '8' || lpad(to_hex($3::bigint + n), 15, '0'))::uuid";
+    let id = "(lpad(to_hex($2::bigint + n), 12, '0') || '7000' || '8' || lpad(to_hex($3::bigint + n), 15, '0'))::uuid";
     let body = r#"{"offset":1,"usage":{"tokens_in":1,"tokens_out":0,"money_micros":0}}"#;
     let events_sql = format!(
         "insert into events (job, seq, at, append, kind, version, body, place)
@@ -48,6 +47,8 @@ pub(super) async fn fill(
         client.execute(&events_sql, &values).await?;
         client.execute(&jobs_sql, &values).await?;
     }
-    client.batch_execute("vacuum analyze; checkpoint").await?;
+    // Two calls: statements of one call are one transaction, in which nothing can be vacuumed.
+    client.batch_execute("vacuum analyze").await?;
+    client.batch_execute("checkpoint").await?;
     Ok(())
 }

@@ -38,7 +38,9 @@ impl Treeless {
         match order.effect {
             Effect::Launch { attempt } => {
                 self.trees(|trees| trees.insert((job, attempt), watch::Sender::new(false)));
-                reports.report(Report::Launched { attempt, tree: Treeless::tree(), awake: now().awake }).await;
+                reports
+                    .report(Report::Launched { attempt, tree: Treeless::tree(), awake: now().awake })
+                    .await;
             }
             Effect::Locate { attempt } => {
                 let found = match self.stopped(job, attempt) {

@@ -294,13 +294,7 @@ impl Figures {
             ("scale-events", "A job, with 64 in flight", ("stored events", "µs"), &self.cost[0], None),
             ("scale-workers", "A job, with 64 in flight", ("connected workers", "µs"), &self.cost[1], None),
             ("scale-live", "A job, with 64 in flight", ("live jobs", "µs"), &self.cost[2], None),
-            (
-                "scale-idle",
-                "Transactions per idle worker and minute",
-                ("workers", ""),
-                &self.idle,
-                Some(0.5),
-            ),
+            ("scale-idle", "Transactions per idle worker and minute", ("workers", ""), &self.idle, Some(0.5)),
             ("scale-start", "Start of one more worker", ("live jobs", "ms"), &self.start, None),
         ];
         for (name, title, axes, points, goal) in plots {

@@ -24,7 +24,8 @@ impl Plot<'_> {
     pub(super) fn svg(&self) -> String {
         let most = self.points.iter().map(|(_, y)| *y).chain(self.goal).fold(0.0, f64::max) * 1.15;
         let (first, last) = (self.points.first(), self.points.last());
-        let (low, high) = first.zip(last).map_or((0.0, 1.0), |(first, last)| (first.0.log10(), last.0.log10()));
+        let (low, high) =
+            first.zip(last).map_or((0.0, 1.0), |(first, last)| (first.0.log10(), last.0.log10()));
         let x = |value: f64| LEFT + (value.log10() - low) / (high - low).max(1e-9) * (WIDTH - LEFT - RIGHT);
         let y = |value: f64| HEIGHT - BOTTOM - value / most.max(1e-9) * (HEIGHT - BOTTOM - TOP);
         let mut out = format!(

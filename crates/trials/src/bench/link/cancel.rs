@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use lastword_api::{Cancel, Job};
-use lastword_client::jobs::{self, Until};
 use lastword_client::Call;
+use lastword_client::jobs::{self, Until};
 use lastword_proc::Identity;
 
 use super::super::folders::Folders;

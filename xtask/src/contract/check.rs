@@ -5,9 +5,9 @@ use std::fmt;
 use std::ops::RangeInclusive;
 
 use super::agents;
-use super::listing::{Listing, Test};
+use super::listing::{ACROSS_HOSTS, Listing, Test};
 use super::page::{Page, Promise};
-use super::promise::{PROMISES, PromiseId, REQUIRED, REQUIRED_OF_AGENTS};
+use super::promise::{PROMISES, PromiseId, REQUIRED, REQUIRED_ACROSS_HOSTS, REQUIRED_OF_AGENTS};
 
 /// How much is asked of the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub(super) enum Lie {
     Required(PromiseId),
     /// A real agent must show it, and none does.
     RequiredOfAgents(PromiseId),
+    /// A test with several workers must show it, and none does.
+    RequiredAcrossHosts(PromiseId),
 }
 
 impl fmt::Display for Lie {
@@ -68,6 +70,9 @@ impl fmt::Display for Lie {
             Lie::NothingNamed(id) => write!(f, "C{id} does not say what is missing"),
             Lie::Required(id) => write!(f, "C{id} must be proven by now"),
             Lie::RequiredOfAgents(id) => write!(f, "C{id} must be shown by a row of {}", agents::PAGE),
+            Lie::RequiredAcrossHosts(id) => {
+                write!(f, "C{id} must be shown across hosts, by a test in a module `{ACROSS_HOSTS}`")
+            }
         }
     }
 }
@@ -131,6 +136,9 @@ fn lies_by_silence(promise: &Promise) -> Vec<Lie> {
     }
     if is_in(REQUIRED_OF_AGENTS) && !promise.is_shown_by_agents() {
         lies.push(Lie::RequiredOfAgents(promise.id));
+    }
+    if is_in(REQUIRED_ACROSS_HOSTS) && !promise.tests.iter().any(Test::is_across_hosts) {
+        lies.push(Lie::RequiredAcrossHosts(promise.id));
     }
     lies
 }
@@ -256,9 +264,28 @@ mod tests {
         let lies = lies(&page, &listing(TESTS), Demand::TruthAndProof);
         let owed = [3..=90, 94..=94, 101..=102].into_iter().flatten().flat_map(|id| {
             let by_agents = matches!(id, 56..=58 | 68..=72 | 74..=82 | 88..=90 | 94);
-            [Some(Lie::Required(id)), by_agents.then_some(Lie::RequiredOfAgents(id))]
+            let across_hosts = matches!(id, 3 | 33..=39 | 42 | 61 | 63 | 101 | 102);
+            [
+                Some(Lie::Required(id)),
+                by_agents.then_some(Lie::RequiredOfAgents(id)),
+                across_hosts.then_some(Lie::RequiredAcrossHosts(id)),
+            ]
         });
-        assert_eq!(lies, owed.flatten().collect::<Vec<_>>());
+        // C2 has a test, of one host.
+        let owed = [Lie::RequiredAcrossHosts(2)].into_iter().chain(owed.flatten());
+        assert_eq!(lies, owed.collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_test_shows_a_promise_across_hosts_by_its_module_and_another_does_not() {
+        let across = Test { place: format!("lastword::survival {ACROSS_HOSTS}"), ..test("c33_c2_one_wins") };
+        let beside = Test { place: format!("lastword::survival not_{ACROSS_HOSTS}"), ..test("c34_one") };
+        let tests = Listing { tests: [across, beside, test("c35_one")].into(), ignored: BTreeSet::new() };
+        let mut page = Page::parse(&true_page()).expect("the page reads");
+        page.take_over(&tests);
+        let lies = lies(&page, &tests, Demand::TruthAndProof);
+        let owed = |id| lies.contains(&Lie::RequiredAcrossHosts(id));
+        assert_eq!([2, 33, 34, 35, 36].map(owed), [false, false, true, true, true]);
     }
 
     #[test]

@@ -8,6 +8,9 @@ use serde_json::Value;
 use super::promise::PromiseId;
 use crate::program::{self, Failure};
 
+/// The module of tests that run two workers or more.
+pub(super) const ACROSS_HOSTS: &str = "across_hosts";
+
 /// A test by name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Test {
@@ -32,6 +35,11 @@ impl Test {
         // The last word is never an id: a name says what is proven, not only which promise.
         words.pop();
         words.into_iter().map_while(promise).collect()
+    }
+
+    /// Reports whether it shows its promises across hosts.
+    pub(super) fn is_across_hosts(&self) -> bool {
+        self.place.split([' ', ':']).any(|module| module == ACROSS_HOSTS)
     }
 }
 

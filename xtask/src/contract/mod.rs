@@ -2,7 +2,8 @@
 //!
 //! A test proves a promise by carrying its id in its name (`c33_two_starters_exactly_one_wins`); so does a row of `docs/agents.md`. The page must name
 //! exactly those tests at exactly those promises, and say of every other promise what is missing. With `--write`
-//! the names are taken over from the test list; with `--require` the promises of [`promise::REQUIRED`] must have a test.
+//! the names are taken over from the test list; with `--require` the promises of [`promise::REQUIRED`] must have a test, and those of
+//! [`promise::REQUIRED_ACROSS_HOSTS`] one in a module `across_hosts`, which runs two workers or more.
 
 mod agents;
 mod check;
@@ -72,6 +73,8 @@ fn summarise(page: &Page) {
     println!("{:<40} {yes:>6} {no:>8}", "total");
     let by_agents = page.promises().filter(|promise| promise.is_shown_by_agents()).count();
     println!("{:<40} {by_agents:>6}", "with real agents");
+    let is_across_hosts = |promise: &&page::Promise| promise.tests.iter().any(listing::Test::is_across_hosts);
+    println!("{:<40} {:>6}", "across hosts", page.promises().filter(is_across_hosts).count());
 }
 
 fn count(number: usize, thing: &str) -> String {

@@ -10,24 +10,25 @@ use lastword_proof::pg::{Server, Settings};
 use crate::home::{Home, is_alive, pids_in, until};
 
 /// The lease of workers here.
-const LEASE: &str = "--lease=3s";
+pub(crate) const LEASE: &str = "--lease=3s";
 
-struct Fleet {
+/// A fleet on this machine.
+pub(crate) struct Fleet {
     /// Servers, workers and the database end in this order.
-    members: Vec<Member>,
-    url: String,
-    _database: Server,
+    pub(crate) members: Vec<Member>,
+    pub(crate) url: String,
+    pub(crate) database: Server,
 }
 
 /// A process of the fleet, in its folder.
-struct Member {
-    home: Home,
-    process: Child,
+pub(crate) struct Member {
+    pub(crate) home: Home,
+    pub(crate) process: Child,
 }
 
 impl Member {
     /// Kills the process.
-    fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
     }
@@ -41,33 +42,38 @@ impl Drop for Member {
 
 impl Fleet {
     /// Starts a database.
-    fn new() -> Fleet {
+    pub(crate) fn new() -> Fleet {
         let database = Server::start(Settings::default()).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let url = database.url(&runtime.block_on(database.database()));
-        Fleet { members: Vec::new(), url, _database: database }
+        Fleet { members: Vec::new(), url, database }
     }
 
     /// Starts a member of the fleet in a folder, and returns its place. Waits until it listens.
-    fn start(&mut self, home: Home, arguments: &[&str]) -> usize {
+    pub(crate) fn start(&mut self, home: Home, arguments: &[&str]) -> usize {
         let process = home.command(arguments).stderr(Stdio::null()).spawn().unwrap();
         until("it listens", || home.state().join("lastword.sock").exists());
         self.members.push(Member { home, process });
         self.members.len() - 1
     }
 
-    fn server(&mut self) -> usize {
+    /// Starts a server.
+    pub(crate) fn server(&mut self) -> usize {
         let store = format!("--store={}", self.url);
-        self.start(Home::new(), &["serve", &store, "--listen=127.0.0.1:0"])
+        // Its renewals gather for a fifteenth of its lease, so that is the one of the workers.
+        self.start(Home::new(), &["serve", &store, "--listen=127.0.0.1:0", LEASE])
     }
 
     /// Starts a worker that is enrolled at these servers.
-    fn worker(&mut self, name: &str, servers: &[usize]) -> usize {
-        self.worker_with(name, servers, &[])
+    pub(crate) fn worker(&mut self, name: &str, servers: &[usize]) -> usize {
+        self.worker_with(name, servers, &[LEASE])
     }
 
-    fn worker_with(&mut self, name: &str, servers: &[usize], flags: &[&str]) -> usize {
-        let home = Home::new();
+    pub(crate) fn worker_with(&mut self, name: &str, servers: &[usize], flags: &[&str]) -> usize {
+        self.worker_in(Home::new(), name, servers, flags)
+    }
+
+    fn worker_in(&mut self, home: Home, name: &str, servers: &[usize], flags: &[&str]) -> usize {
         // Other users may pass through it, as through a folder of a service.
         std::fs::set_permissions(home.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
         let line = self.home(servers[0]).ok(&["fleet", "add", name, "--label", name]);
@@ -76,24 +82,24 @@ impl Fleet {
             let [address, fingerprint] = self.address(*server);
             home.ok(&["worker", "enroll", "--server", &address, "--fingerprint", &fingerprint]);
         }
-        self.start(home, &[&["worker", "--slots=4", LEASE], flags].concat())
+        self.start(home, &[&["worker", "--slots=4"], flags].concat())
     }
 
     /// Returns the address of a server, and its fingerprint.
-    fn address(&self, server: usize) -> [String; 2] {
+    pub(crate) fn address(&self, server: usize) -> [String; 2] {
         let fleet = self.home(server).json(&["fleet"]);
         ["address", "fingerprint"].map(|field| fleet[field].as_str().unwrap().to_owned())
     }
 
     /// Starts the process of a member again, in its folder.
-    fn start_again(&mut self, member: usize, arguments: &[&str]) {
+    pub(crate) fn start_again(&mut self, member: usize, arguments: &[&str]) {
         let Member { home, process } = &mut self.members[member];
         let _ = std::fs::remove_file(home.state().join("lastword.sock"));
         *process = home.command(arguments).stderr(Stdio::null()).spawn().unwrap();
         until("it listens", || home.state().join("lastword.sock").exists());
     }
 
-    fn home(&self, member: usize) -> &Home {
+    pub(crate) fn home(&self, member: usize) -> &Home {
         &self.members[member].home
     }
 }
@@ -143,6 +149,41 @@ fn c37_c102_a_worker_that_is_killed_and_started_again_keeps_its_jobs() {
 }
 
 #[test]
+fn c37_a_worker_that_is_started_again_on_a_full_disk_keeps_its_jobs() {
+    let Some(disk) = Home::on_small_disk(8 << 20) else {
+        return println!("skipped: only root can mount a file system");
+    };
+    let mut fleet = Fleet::new();
+    let server = fleet.server();
+    let flags = ["--lease=15s"];
+    let worker = fleet.worker_in(disk, "ann", &[server], &flags);
+    let go = fleet.home(server).path("go");
+    let wait = format!("while ! test -e {}; do sleep 0.01; done; exit 4", go.display());
+    let job = fleet.home(server).start(&wait);
+    let leader = fleet.home(server).leader(&job);
+    fleet.members[worker].kill();
+    let ballast = fleet.home(worker).state().join("ballast");
+    let filled = std::fs::write(&ballast, vec![1; 9 << 20]);
+    assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    let log = fleet.home(worker).state().join("daemon.log");
+    let log_before = std::fs::read_to_string(&log).unwrap().len();
+    fleet.start_again(worker, &["worker", "--slots=4", flags[0]]);
+    // It cannot write a lease of its own. That of the life before goes on.
+    let began = std::time::Instant::now();
+    until("it had time to adopt the job", || began.elapsed() > std::time::Duration::from_secs(2));
+    assert!(is_alive(leader), "{}", &std::fs::read_to_string(&log).unwrap()[log_before..]);
+    std::fs::remove_file(ballast).unwrap();
+    // It is alive under the lease of the next life.
+    until("the lease before is over", || began.elapsed() > std::time::Duration::from_secs(16));
+    assert!(is_alive(leader));
+    std::fs::write(go, "").unwrap();
+    let home = fleet.home(server);
+    assert_eq!(home.run(&["wait", &job]).code, 1);
+    let shown = home.show(&job);
+    assert_eq!(shown["attempts"][0]["exit"]["code"], 4, "{shown}");
+}
+
+#[test]
 fn c38_the_job_of_a_worker_that_is_gone_is_ended_and_runs_on_another() {
     let mut fleet = Fleet::new();
     let server = fleet.server();
@@ -180,7 +221,7 @@ fn a_server_that_is_killed_loses_nothing_and_a_worker_goes_to_another() {
     // Both servers at once, and the worker finds the first one again.
     fleet.members[other].kill();
     let store = format!("--store={}", fleet.url);
-    fleet.start_again(one, &["serve", &store, &format!("--listen={address}")]);
+    fleet.start_again(one, &["serve", &store, &format!("--listen={address}"), LEASE]);
     let last = fleet.home(one).start("exit 0");
     assert_eq!(fleet.home(one).run(&["wait", &last]).code, 0);
 }
@@ -248,7 +289,7 @@ fn output_is_read_through_a_server_to_which_its_worker_is_not_connected() {
     assert!(refused.code != 0 && refused.err.contains("ann"), "{}{}", refused.out, refused.err);
     // It comes back at another address.
     let store = format!("--store={}", fleet.url);
-    fleet.start_again(one, &["serve", &store, "--listen=127.0.0.1:0"]);
+    fleet.start_again(one, &["serve", &store, "--listen=127.0.0.1:0", LEASE]);
     let [address, fingerprint] = fleet.address(one);
     fleet.members[worker].kill();
     fleet.home(worker).ok(&["worker", "enroll", "--server", &address, "--fingerprint", &fingerprint]);
@@ -284,7 +325,7 @@ fn jobs_of_another_user_cannot_read_the_token_of_their_worker() {
     }
     let mut fleet = Fleet::new();
     let server = fleet.server();
-    let worker = fleet.worker_with("ann", &[server], &["--job-user=nobody"]);
+    let worker = fleet.worker_with("ann", &[server], &[LEASE, "--job-user=nobody"]);
     let enrolment = fleet.home(worker).state().join("enrolment.json");
     let home = fleet.home(server);
     let job = home.start(&format!(

@@ -6,6 +6,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "a skipped test says why")]
 
+mod across_hosts;
 mod daemon;
 mod disk;
 #[path = "../executable.rs"]

@@ -133,6 +133,12 @@ impl<J: Store> Worker<J> {
         if let Err(error) = self.host.extend_lease(incarnation, deadline.0).await {
             let what = format!("the lease of its trees cannot be written: {error}");
             self.desk.troubles.add(None, what, "make room: they are ended when the lease is over");
+            // Trees of the life before would be told to follow a file that is not there, and end at once. They have the lease of that life.
+            if life.is_none() {
+                return Err(Error::Unavailable(format!(
+                    "the lease of a new life cannot be written: {error}"
+                )));
+            }
         }
         let present = Present { claimant, beat, deadline, sent: sent_at, settling };
         let mut slot = lock(&self.life);

@@ -94,6 +94,8 @@ pub(crate) struct Try {
     pub(crate) exit: Option<Exit>,
     /// Why it did not start; empty if it did.
     pub(crate) error: String,
+    /// Why its keeper ended it by itself; empty if it did not.
+    pub(crate) keeper_stop: String,
     /// Empty if there is no receipt.
     pub(crate) proof: String,
     pub(crate) certain: bool,
@@ -135,6 +137,7 @@ impl Try {
             outcome: text(&attempt["outcome"]),
             exit: exit["code"].as_i64().map(Exit::Code).or(exit["signal"].as_i64().map(Exit::Signal)),
             error: text(&attempt["error"]),
+            keeper_stop: text(&receipt["keeper_stop"]),
             proof: text(&receipt["proof"]),
             certain: receipt["certain"] == Value::Bool(true),
             output_lost: receipt["output"]["lost"] == Value::Bool(true),

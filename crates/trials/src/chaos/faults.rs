@@ -40,6 +40,7 @@ pub(crate) fn kill_members(stage: &Stage, seed: u64) {
         for member in victims(stage.members.all(), &mut random) {
             if stage.members.kill(*member) {
                 stage.count(member.killed());
+                println!("at {:.1} s: the {} is killed", stage.elapsed_s(), member.name());
                 hit = true;
             }
         }
@@ -112,7 +113,9 @@ fn disk_full(stage: &Stage, lasts: Duration) {
     match stage.ground.fill() {
         Ok(mut ballast) => {
             stage.count("disk-full windows");
+            println!("at {:.1} s: the disk is full", stage.elapsed_s());
             clock::until(lasts, AGAIN, || ballast.top_up().err());
+            println!("at {:.1} s: the disk has room", stage.elapsed_s());
         }
         Err(why) => eprintln!("the disk was not filled: {why}"),
     }
@@ -136,10 +139,12 @@ fn database_away(stage: &Stage, lasts: Duration) {
     Stage::open(&stage.read_only);
     stage.members.kill_database();
     stage.count("databases killed");
+    println!("at {:.1} s: the database is killed", stage.elapsed_s());
     clock::until(lasts, AGAIN, || stage.is_over().then_some(()));
     if let Err(why) = stage.members.start_database() {
         eprintln!("{why}");
     }
+    println!("at {:.1} s: the database is back", stage.elapsed_s());
     Stage::shut(&stage.read_only);
 }
 

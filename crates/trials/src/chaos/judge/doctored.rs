@@ -237,6 +237,7 @@ pub(crate) fn honest_case() -> Case {
         outcome: outcome.to_owned(),
         exit: Some(Exit::Code(code)),
         error: String::new(),
+        keeper_stop: String::new(),
         proof: "no_children".to_owned(),
         certain: true,
         output_lost: false,

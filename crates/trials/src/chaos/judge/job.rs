@@ -97,7 +97,10 @@ fn outcome(case: &Case) -> Result<(), String> {
         }
         "cancelled" => explained(acts.cancel_sent, "cancelled, and nobody asked for it"),
         "timed_out" => timed_out(case),
-        "lost" => explained(acts.murdered, "lost, and its keeper was left alone"),
+        "lost" => {
+            let last = told.attempts.last().map(|attempt| (&attempt.proof, &attempt.keeper_stop));
+            explained(acts.murdered, &format!("lost, and its keeper was left alone: {last:?}"))
+        }
         other => Err(format!("ended as {other:?}")),
     }
 }

@@ -115,10 +115,16 @@ fn c3_c42_what_the_database_does_not_take_is_no_success_at_any_server() {
 
     // Requests that cannot be stored are refused, and leave nothing.
     fleet.database.crash().unwrap();
-    let refused = fleet.home(servers[0]).run(&["cancel", "--no-wait", &of_bob]);
-    assert_eq!((refused.code, refused.out.as_str()), (125, ""), "{}", refused.err);
-    let refused = fleet.home(servers[1]).run(&["run", "-d", "--", "true"]);
-    assert_eq!((refused.code, refused.out.as_str()), (125, ""), "{}", refused.err);
+    let requests: [&[&str]; 2] = [&["cancel", "--no-wait", &of_bob], &["run", "-d", "--", "true"]];
+    std::thread::scope(|scope| {
+        for (server, request) in servers.into_iter().zip(requests) {
+            let home = fleet.home(server);
+            scope.spawn(move || {
+                let refused = home.run(request);
+                assert_eq!((refused.code, refused.out.as_str()), (125, ""), "{}", refused.err);
+            });
+        }
+    });
     fleet.database.restart().unwrap();
     let home = fleet.home(servers[1]);
     until("a server answers", || home.run(&["ls"]).code == 0);

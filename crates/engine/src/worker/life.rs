@@ -51,7 +51,7 @@ fn lapsed(has_run_out: bool, is_shared: bool) -> (&'static str, &'static str) {
 
 /// How much more rarely a worker sweeps that has no jobs. Its server tells it what there is to claim, and a lost connection has it sweep at once;
 /// with jobs it also has to notice what their groups have spent.
-const IDLE_SWEEPS: u32 = 30;
+const IDLE_SWEEPS: u32 = 60;
 
 /// A life, while it runs.
 pub(super) struct Life<J> {

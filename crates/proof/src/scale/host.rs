@@ -13,9 +13,12 @@ use lastword_engine::{Env, now};
 use lastword_store::Attempts;
 use tokio::sync::watch;
 
+/// Trees, each with whether it was told to stop.
+type Trees = HashMap<(JobId, AttemptNo), watch::Sender<bool>>;
+
 /// A host, with the trees that run on it.
 #[derive(Clone, Default)]
-pub(super) struct Treeless(Arc<Mutex<HashMap<(JobId, AttemptNo), watch::Sender<bool>>>>);
+pub(super) struct Treeless(Arc<Mutex<Trees>>);
 
 impl Treeless {
     fn tree() -> Tree {
@@ -28,7 +31,7 @@ impl Treeless {
         self.trees(|trees| trees.get(&(job, attempt)).map(watch::Sender::subscribe))
     }
 
-    fn trees<T>(&self, of: impl FnOnce(&mut HashMap<(JobId, AttemptNo), watch::Sender<bool>>) -> T) -> T {
+    fn trees<T>(&self, of: impl FnOnce(&mut Trees) -> T) -> T {
         // Ignores poison: nothing here can panic half-way.
         of(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }

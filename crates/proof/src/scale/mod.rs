@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{Append, Job, JobId, Timestamp};
-use lastword_store::Journal as _;
 use lastword_store::postgres::{Postgres, load_statement};
+use lastword_store::{Group, Groups as _, Journal as _};
 use tokio::task::JoinSet;
 use tokio_postgres::Client;
 
@@ -235,6 +235,8 @@ async fn make_live(
     now: Timestamp,
     numbers: std::ops::Range<u64>,
 ) -> Outcome<()> {
+    // Workers know the groups that are stored.
+    journal.add_group(Group::new(LIVE, None)).await?;
     let all = numbers.end.cast_signed();
     let mut calls = JoinSet::new();
     for number in numbers {

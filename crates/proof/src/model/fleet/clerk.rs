@@ -32,7 +32,9 @@ impl World {
         let known = &mut self.clerks[clerk];
         match instance.settling {
             Some(_) => known.pause.see(instance, now),
-            None => known.watch.see(&lives, now),
+            None => {
+                known.watch.see(&lives, now);
+            }
         }
     }
 

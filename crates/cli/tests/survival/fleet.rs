@@ -184,6 +184,31 @@ fn c37_a_worker_that_is_started_again_on_a_full_disk_keeps_its_jobs() {
 }
 
 #[test]
+fn c37_a_worker_whose_disk_is_full_for_longer_than_its_lease_keeps_its_jobs() {
+    let Some(disk) = Home::on_small_disk(8 << 20) else {
+        return println!("skipped: only root can mount a file system");
+    };
+    let mut fleet = Fleet::new();
+    let server = fleet.server();
+    let worker = fleet.worker_in(disk, "ann", &[server], &[LEASE]);
+    let go = fleet.home(server).path("go");
+    let wait = format!("while ! test -e {}; do sleep 0.01; done; exit 4", go.display());
+    let job = fleet.home(server).start(&wait);
+    let leader = fleet.home(server).leader(&job);
+    let ballast = fleet.home(worker).state().join("ballast");
+    let filled = std::fs::write(&ballast, vec![1; 9 << 20]);
+    assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    let began = std::time::Instant::now();
+    until("its lease would be over", || began.elapsed() > std::time::Duration::from_secs(7));
+    assert!(is_alive(leader));
+    std::fs::remove_file(ballast).unwrap();
+    std::fs::write(go, "").unwrap();
+    let home = fleet.home(server);
+    assert_eq!(home.run(&["wait", &job]).code, 1);
+    assert_eq!(home.show(&job)["attempts"][0]["exit"]["code"], 4);
+}
+
+#[test]
 fn c38_the_job_of_a_worker_that_is_gone_is_ended_and_runs_on_another() {
     let mut fleet = Fleet::new();
     let server = fleet.server();

@@ -30,9 +30,9 @@ impl Leases {
         if is_first {
             for entry in std::fs::read_dir(&self.0)?.flatten() {
                 let other = LeaseFile::new(entry.path());
-                if other != lease && other.is_over() {
+                if other != lease && !other.is_draft() && other.is_over() {
                     // What is left over is removed by the next life.
-                    let _ = std::fs::remove_file(other.path());
+                    let _ = other.remove();
                 }
             }
         }

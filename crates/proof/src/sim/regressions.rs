@@ -5,7 +5,7 @@
 
 /// A seed, the bug that brings its fault back, and what that was.
 pub const SEEDS: &[(u64, &str, &str)] = &[(
-    438,
+    603,
     "new-life-ends-trees",
     "an owner came back as a new life, and another host took that for the end of the tree of the old one",
 )];

@@ -1,7 +1,4 @@
-//! Duties: which part of the work an engine does, and how a clerk reaches the workers of other processes.
-
-use lastword_core::{JobId, OwnerId};
-use lastword_store::Line;
+//! Duties: which part of the work an engine does.
 
 /// What an engine does beside answering requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,13 +16,4 @@ impl Duties {
     pub(crate) fn is_clerk(self) -> bool {
         self != Duties::Worker
     }
-}
-
-/// The workers of other processes, as a clerk tells them what to look at. Each call is a hint.
-pub trait Workers: std::fmt::Debug + Send + Sync + 'static {
-    /// Others wrote to a job of this holder.
-    fn news(&self, holder: &OwnerId, job: JobId);
-
-    /// A line has a job that can be claimed.
-    fn ready(&self, line: &Line);
 }

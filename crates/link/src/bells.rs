@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{JobId, OwnerId};
 use lastword_store::hints::Hint;
+use lastword_store::{Line, Workers};
 use tokio::sync::mpsc;
 
 /// Hints that a connection may lag behind. One more is lost: a worker that does not read them is being cut off.
@@ -33,15 +34,21 @@ struct Worker {
     hints: mpsc::Sender<Hint>,
 }
 
-impl Bells {
+impl Workers for Bells {
     /// Tells the holder of a job that others wrote to it, if it is connected here.
-    pub fn news(&self, holder: &OwnerId, job: JobId) {
+    fn news(&self, holder: &OwnerId, job: JobId) {
         let connected = self.lock();
         for worker in connected.workers.values().filter(|worker| worker.owner == *holder) {
             let _ = worker.hints.try_send(Hint::News(job));
         }
     }
 
+    fn ready(&self, line: &Line) {
+        Bells::ready(self, &line.group, &WorkerLabels::from_key(&line.labels));
+    }
+}
+
+impl Bells {
     /// Tells a worker that has these labels and wants jobs that a group has one. Reports whether there is such a worker.
     pub fn ready(&self, group: &str, labels: &WorkerLabels) -> bool {
         let mut connected = self.lock();

@@ -42,9 +42,7 @@ impl Hints {
             changed = self.commits.changed() => changed.is_ok().then_some(Hint::Commit),
         }
     }
-}
 
-impl Hints {
     /// Reports whether there was a hint since the last one that this waiter was given, without waiting for one.
     pub fn has_any(&mut self) -> bool {
         let is_told = !matches!(self.told.try_recv(), Err(TryRecvError::Empty | TryRecvError::Closed));

@@ -46,6 +46,7 @@ pub mod postgres;
 mod removals;
 pub mod sqlite;
 mod waits;
+mod workers;
 
 pub use attempts::Attempts;
 pub use catalog::{Catalog, Counts, FOUND_MAX, Prunable, Prune, Removal};
@@ -63,6 +64,7 @@ pub use keys::{KEY_MS, Key, KeyRecord, Keys};
 pub use list::{After, Filter, List, Listed};
 pub use removals::Removals;
 pub use waits::WaitOver;
+pub use workers::Workers;
 
 /// Everything that a supervisor with its own database stores: the four traits together.
 pub trait Store: Journal + Catalog + Groups + Keys {}

@@ -5,13 +5,12 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use lastword_api::Code;
-use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{JobId, OwnerId};
-use lastword_engine::{Engine, ServerHost, Workers, now};
+use lastword_core::OwnerId;
+use lastword_engine::{Engine, ServerHost, now};
 use lastword_link::{Bells, EnrolledOnly, Hosts, Identity, Timing};
 use lastword_server::{Door, Fleet};
 use lastword_store::postgres::{self, Postgres};
-use lastword_store::{Line, ServerDoor, Token};
+use lastword_store::{ServerDoor, Token};
 use tokio::net::TcpListener;
 
 use super::peers::{Peers, keep_announcing};
@@ -124,7 +123,7 @@ impl Service for Server {
     }
 
     fn start(&self, place: &Place, journal: &Postgres) -> Engine<Postgres> {
-        let workers = Arc::new(Ringing(self.bells.clone()));
+        let workers = Arc::new(self.bells.clone());
         let options = place.options(name(place)).clerk(workers, self.lease_ms);
         let removals = Notes::start(journal.clone(), self.hosts.clone());
         let workers = Peers::new(journal.clone(), name(place), self.hosts.clone());
@@ -141,19 +140,5 @@ async fn prepare_months(journal: Postgres) {
         if let Err(error) = journal.prepare_months(now().wall).await {
             tracing::warn!(%error, "the partitions of the next months cannot be made");
         }
-    }
-}
-
-/// The workers that are connected to this server.
-#[derive(Debug)]
-struct Ringing(Bells);
-
-impl Workers for Ringing {
-    fn news(&self, holder: &OwnerId, job: JobId) {
-        self.0.news(holder, job);
-    }
-
-    fn ready(&self, line: &Line) {
-        self.0.ready(&line.group, &WorkerLabels::from_key(&line.labels));
     }
 }

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_core::{HostId, JobId, OwnerId, Timestamp};
-use lastword_engine::{Engine, Options, ServerHost, Workers, now};
+use lastword_core::{HostId, OwnerId, Timestamp};
+use lastword_engine::{Engine, Options, ServerHost, now};
 use lastword_link::{Bells, EnrolledOnly, Hosts, Identity, Link, Remote, Timing, Trust, serve};
 use lastword_store::postgres::{self, Postgres};
-use lastword_store::{Enrolling, Enrolments as _, Invitation, Line, Said, Token, TokenHash};
+use lastword_store::{Enrolling, Enrolments as _, Invitation, Said, Token, TokenHash};
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -32,20 +32,6 @@ pub(super) struct Fleet {
     workers: Vec<Engine<Link>>,
     _clerk: Engine<Postgres>,
     _folder: TempDir,
-}
-
-/// The workers that are connected, as the clerk tells them what to look at.
-#[derive(Debug)]
-struct Ringing(Bells);
-
-impl Workers for Ringing {
-    fn news(&self, holder: &OwnerId, job: JobId) {
-        self.0.news(holder, job);
-    }
-
-    fn ready(&self, line: &Line) {
-        self.0.ready(&line.group, &WorkerLabels::from_key(&line.labels));
-    }
 }
 
 impl Drop for Fleet {
@@ -86,7 +72,7 @@ impl Fleet {
         let folder = tempfile::tempdir()?;
         let host = ServerHost::new(folder.path().join("jobs"), hosts, journal.clone());
         let options = Options::new(OwnerId("server".into()), HostId("server".into()));
-        let options = options.clerk(Arc::new(Ringing(bells)), LEASE_MS);
+        let options = options.clerk(Arc::new(bells), LEASE_MS);
         let clerk = Engine::start(journal.clone(), host, options);
         let remote = Remote { servers, trust, token: String::new(), said: Said::default(), timing };
         Ok(Fleet { journal, remote, serving, workers: Vec::new(), _clerk: clerk, _folder: folder })

@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use super::failure::{Failure, Try};
 use super::identity::Known;
+use super::instance;
 use super::month::{Month, by_month};
 use crate::admit::{Standing, Verdict, admit};
 use crate::claim::leaves_news;
@@ -97,11 +98,6 @@ pub(super) fn number(number: u64) -> i64 {
 
 fn uuid(incarnation: Incarnation) -> Uuid {
     Uuid::from_u128(incarnation.as_u128())
-}
-
-/// Returns what names an instance in the database.
-fn first_of(instance: u64) -> Uuid {
-    uuid(Incarnation { instance, number: 0 })
 }
 
 /// The bound that a batch of claims must keep.
@@ -193,7 +189,7 @@ pub(super) async fn write(
         &known.identity,
         &known.newest,
         &column!(|packed| packed.append.row.summary.on.key()),
-        &column!(|packed| packed.append.read_in.map(first_of)),
+        &column!(|packed| packed.append.read_in.map(instance::first)),
     ];
     let is_plain = |packed: &&Packed| packed.waits.is_none() && packed.spent.is_empty();
     let rows = if let Some(bound) = bound {

@@ -173,6 +173,11 @@ pub(super) fn range(random: Uuid) -> (Uuid, Uuid) {
     (incarnation(0), incarnation(u64::MAX))
 }
 
+/// Returns the first incarnation of an instance, which names it in the database.
+pub(super) fn first(number: u64) -> Uuid {
+    Uuid::from_u128(Incarnation { instance: number, number: 0 }.as_u128())
+}
+
 /// Returns the number of the instance whose first incarnation this is.
 pub(super) fn number(first: Uuid) -> u64 {
     Incarnation::from_u128(first.as_u128()).instance

@@ -271,7 +271,7 @@ impl Journal for Postgres {
     }
 
     fn instance_seen(&self) -> Option<u64> {
-        Some(self.0.witness.known().instance)
+        Some(self.0.witness.instance())
     }
 
     async fn settle(&self, instance: Instance) -> Result<bool> {

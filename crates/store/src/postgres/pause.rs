@@ -1,13 +1,12 @@
 //! The present instance, and the end of its pause.
 
 use deadpool_postgres::Pool;
-use lastword_core::Incarnation;
 use uuid::Uuid;
 
 use super::connect::{change, query};
 use super::failure::Try;
 use super::identity::with_here;
-use super::instance::number;
+use super::instance::{first, number};
 use super::witness::Witness;
 use crate::{Error, Instance};
 
@@ -47,7 +46,7 @@ pub(super) fn instance_of(first: Uuid, settling: Option<i64>, lease_max_ms: i64)
 /// Ends the pause of an instance.
 pub(super) async fn settle(pool: &Pool, witness: &Witness, instance: &Instance) -> Try<bool> {
     let Some(settling) = instance.settling else { return Ok(false) };
-    let first = Uuid::from_u128(Incarnation { instance: instance.number, number: 0 }.as_u128());
+    let first = first(instance.number);
     let rows = change(pool, witness, SETTLE, &[&first, &settling.cast_signed()]).await?;
     Ok(rows.first().is_some_and(|row| row.get(1)))
 }

@@ -46,7 +46,7 @@ pub fn load_statement(job: JobId) -> String {
 /// Returns the events of a job after `after`, from the instance that is known: a connection may lead to a server that another one has replaced.
 pub(super) async fn load(pool: &Pool, witness: &Witness, job: JobId, after: Seq) -> Try<Vec<Event>> {
     let rows = query(pool, &load_statement(job), &[&job.as_uuid(), &number(after.0)]).await?;
-    if rows.first().is_some_and(|row| instance::number(row.get(5)) != witness.known().instance) {
+    if rows.first().is_some_and(|row| instance::number(row.get(5)) != witness.instance()) {
         return Err(Failure::Moved);
     }
     Ok(rows.iter().map(|row| event(row, 0)).collect::<Result<_>>()?)

@@ -88,6 +88,11 @@ impl Witness {
         self.state().known.clone()
     }
 
+    /// Returns the instance that is known.
+    pub(super) fn instance(&self) -> u64 {
+        self.state().known.instance
+    }
+
     /// Notes the place of what was committed in the instance that was known.
     pub(super) fn note(&self, before: &Known, place: i64) {
         let mut state = self.state();

@@ -89,13 +89,14 @@ async fn life(server: &Server, rounds: usize) -> Outcome<String> {
     let served = Served::start(journal.clone(), 8).await?;
     // The name of the first owner of a load.
     let link = served.link("life-0").await?;
+    let labels = WorkerLabels::default();
     let (mut over, mut direct, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..rounds {
         // The one that goes first has the warmer machine, so the two take turns.
         for turn in [round % 2, (round + 1) % 2] {
             match turn {
-                0 => over.push(load::life_rate(&journal, &link, 1, IN_FLIGHT, ROUND).await?),
-                _ => direct.push(load::life_rate(&journal, &journal, 1, IN_FLIGHT, ROUND).await?),
+                0 => over.push(load::life_rate(&labels, &journal, &link, 1, IN_FLIGHT, ROUND).await?),
+                _ => direct.push(load::life_rate(&labels, &journal, &journal, 1, IN_FLIGHT, ROUND).await?),
             }
         }
         ratios.push(over[round] / direct[round]);

@@ -195,7 +195,7 @@ async fn cost(plan: &Plan, journal: &Postgres) -> Outcome<f64> {
     let labels: WorkerLabels = std::iter::once("bench".to_owned()).collect();
     let mut costs = Vec::new();
     for _ in 0..plan.rounds {
-        costs.push(1e6 / load::life_rate_on(&labels, journal, journal, 1, IN_FLIGHT, ROUND).await?);
+        costs.push(1e6 / load::life_rate(&labels, journal, journal, 1, IN_FLIGHT, ROUND).await?);
     }
     Ok(median(&mut costs))
 }

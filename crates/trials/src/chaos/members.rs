@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use crate::clock;
 use crate::place;
 use crate::postgres::Postgres;
-use crate::product::{MARKER, Product, figures};
+use crate::product::{MARKER, Product, enrol_line, figures};
 
 /// How long a member may take to be there, or to stop.
 const START_MAX: Duration = Duration::from_secs(60);
@@ -264,9 +264,7 @@ impl Link {
         let server = &self.server.product;
         server.until_ready()?;
         let added = server.said(&["fleet", "add", "ann"])?;
-        let line = added.lines().find_map(|line| line.strip_prefix("lastword "));
-        let line = line.ok_or_else(|| format!("no line to run in {added:?}"))?;
-        self.worker.product.said(&line.split_whitespace().collect::<Vec<_>>())?;
+        self.worker.product.said(&enrol_line(&added)?)?;
         self.worker.start()?;
         let is_connected = || server.said(&["fleet"]).is_ok_and(|said| said.contains("connected"));
         let connected = clock::until(START_MAX, LOOK, || is_connected().then_some(()));
@@ -317,6 +315,6 @@ fn query_sqlite(home: &Path, question: &str) -> Result<String, String> {
 }
 
 /// Locks what a thread that failed may have left behind: its failure is told elsewhere.
-fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,9 +13,9 @@ use rustix::process::Signal;
 
 use super::conduct::keepers;
 use super::judge::{Violation, doctored};
-use super::members::Store;
+use super::members::{Store, locked};
 use super::plan::{Mix, Order};
-use super::stage::{Entry, Stage, locked};
+use super::stage::{Entry, Stage};
 use super::trial::{Shape, hold};
 use crate::clock;
 use crate::product::MARKER;

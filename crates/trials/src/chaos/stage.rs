@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::evidence::{Acts, Read};
 use super::ground::Ground;
 use super::judge::Violation;
-use super::members::Members;
+use super::members::{Members, locked};
 use super::plan::{Mix, Order};
 use crate::clock;
 use crate::product::Product;
@@ -263,9 +263,4 @@ impl Stage {
 
 fn meet(windows: &Mutex<Vec<Span>>, (begin, end): Span) -> bool {
     locked(windows).iter().any(|(from, to)| *from <= end && begin <= *to)
-}
-
-/// Locks what a thread that failed may have left behind: its failure is told elsewhere.
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -221,3 +221,9 @@ impl Product {
         })
     }
 }
+
+/// Returns the words of the line that `fleet add` printed.
+pub(crate) fn enrol_line(said: &str) -> Result<Vec<&str>, String> {
+    let line = said.lines().find_map(|line| line.strip_prefix("lastword "));
+    Ok(line.ok_or_else(|| format!("no line to run in {said:?}"))?.split_whitespace().collect())
+}

@@ -150,20 +150,9 @@ pub(super) async fn append_rate(
     Ok(stored.load(Ordering::Relaxed) as f64 / began.elapsed().as_secs_f64())
 }
 
-/// Takes whole lives through a journal, `batch` jobs at a time by each of `owners`, and returns jobs per second. They are submitted
-/// through `desk`.
+/// Takes whole lives through a journal, `batch` jobs at a time by each of `owners`, and returns jobs per second. The jobs are for workers with
+/// these labels alone, and are submitted through `desk`.
 pub(crate) async fn life_rate(
-    desk: &impl Journal,
-    journal: &impl Journal,
-    owners: usize,
-    batch: usize,
-    time: Duration,
-) -> Outcome<f64> {
-    life_rate_on(&WorkerLabels::default(), desk, journal, owners, batch, time).await
-}
-
-/// Does so with jobs for workers with these labels alone.
-pub(crate) async fn life_rate_on(
     labels: &WorkerLabels,
     desk: &impl Journal,
     journal: &impl Journal,

@@ -13,6 +13,7 @@ mod tail;
 
 use std::time::Duration;
 
+use lastword_core::worker_labels::WorkerLabels;
 use lastword_store::postgres::{Options, Postgres};
 
 use self::load::Running;
@@ -135,7 +136,10 @@ async fn life(plan: &Plan<'_>, server: &Server, batch: usize) -> Outcome<Line> {
     let (mut rates, mut beside) = (Vec::new(), Vec::new());
     for round in 0..plan.rounds {
         // Each owner's jobs are spread over the writers: twice the owners fill batches of the same size.
-        rates.push(load::life_rate(&journal, &journal, 2 * WRITERS, batch, plan.time()).await?);
+        rates.push(
+            load::life_rate(&WorkerLabels::default(), &journal, &journal, 2 * WRITERS, batch, plan.time())
+                .await?,
+        );
         // Enough ids for 40,000 jobs a second.
         let lives = 40_000 * plan.seconds as usize / batch / WRITERS;
         let script = pgbench::lives(server, &database, &journal, (WRITERS, batch, lives)).await?;

@@ -10,8 +10,9 @@ use std::time::Duration;
 use super::super::attempt::{Attempt, Ends};
 use super::super::bug::Bug;
 use super::super::setup::{LOOK, at, refused, says};
-use super::parties::{Fleet, LEASE_AND_MARGIN, Member, WORKER, enrol_line, stolen};
+use super::parties::{Fleet, LEASE_AND_MARGIN, Member, WORKER, stolen};
 use crate::clock;
+use crate::product::enrol_line;
 use crate::product::figures::Stat;
 
 #[rustfmt::skip] // One row, one attempt.

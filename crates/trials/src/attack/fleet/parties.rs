@@ -23,7 +23,7 @@ use super::super::setup::{LOOK, OWNER, PATIENCE, at, text};
 use crate::clock;
 use crate::place::{self, Programs};
 use crate::postgres::Postgres;
-use crate::product::Product;
+use crate::product::{Product, enrol_line};
 
 /// The users of the workers.
 const ANN: u32 = 54_331;
@@ -242,12 +242,6 @@ fn enrolled(
     let line = server.product.said(&["fleet", "add", name, "--label", name])?;
     product.said(&enrol_line(&line)?)?;
     Ok(product)
-}
-
-/// Returns the words of the line that `fleet add` printed.
-pub(super) fn enrol_line(said: &str) -> Result<Vec<&str>, String> {
-    let line = said.lines().find_map(|line| line.strip_prefix("lastword "));
-    Ok(line.ok_or_else(|| format!("no line to run in {said:?}"))?.split_whitespace().collect())
 }
 
 impl Member {

@@ -14,8 +14,9 @@ use lastword_store::{Catalog, Claim, Error, Filter, Journal, List, Prune, Renew,
 use super::super::attempt::{Attempt, Ends};
 use super::super::bug::Bug;
 use super::super::setup::{LOOK, PATIENCE, refused as refused_by_command, says};
-use super::parties::{Fleet, enrol_line, stolen};
+use super::parties::{Fleet, stolen};
 use crate::clock;
+use crate::product::enrol_line;
 
 #[rustfmt::skip] // One row, one attempt.
 pub(super) const ATTEMPTS: &[Attempt<Fleet>] = &[

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::clock;
 use crate::place::{self, Programs};
 use crate::postgres::Postgres;
-use crate::product::Product;
+use crate::product::{Product, enrol_line};
 
 /// How long anything here may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -62,9 +62,7 @@ impl Fleet {
     pub(super) fn add_worker(&mut self, name: &str, slots: u32) -> Result<(), String> {
         let worker = Member::install(&self.programs, self.folder.path().join(name))?;
         let said = self.server.product.said(&["fleet", "add", name, "--label", name])?;
-        let line = said.lines().find_map(|line| line.strip_prefix("lastword "));
-        let line = line.ok_or_else(|| format!("no line to run in {said:?}"))?;
-        worker.product.said(&line.split_whitespace().collect::<Vec<_>>())?;
+        worker.product.said(&enrol_line(&said)?)?;
         self.workers.push(worker.start(&["worker", "--slots", &slots.to_string()])?);
         Ok(())
     }

@@ -3,6 +3,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::{Child, Stdio};
 
 use lastword_proof::pg::{Server, Settings};
@@ -148,26 +149,61 @@ fn c37_c102_a_worker_that_is_killed_and_started_again_keeps_its_jobs() {
     );
 }
 
+/// A job that waits, on a worker whose disk can be filled.
+struct OnSmallDisk {
+    fleet: Fleet,
+    server: usize,
+    worker: usize,
+    go: PathBuf,
+    job: String,
+    leader: i32,
+}
+
+impl OnSmallDisk {
+    /// Starts it. `None` without root.
+    fn start(lease: &str) -> Option<OnSmallDisk> {
+        let Some(disk) = Home::on_small_disk(8 << 20) else {
+            println!("skipped: only root can mount a file system");
+            return None;
+        };
+        let mut fleet = Fleet::new();
+        let server = fleet.server();
+        let worker = fleet.worker_in(disk, "ann", &[server], &[lease]);
+        let home = fleet.home(server);
+        let go = home.path("go");
+        let job = home.start(&format!("while ! test -e {}; do sleep 0.01; done; exit 4", go.display()));
+        let leader = home.leader(&job);
+        Some(OnSmallDisk { fleet, server, worker, go, job, leader })
+    }
+
+    /// Fills the disk, and returns the file that does.
+    fn fill(&self) -> PathBuf {
+        let ballast = self.fleet.home(self.worker).state().join("ballast");
+        let filled = std::fs::write(&ballast, vec![1; 9 << 20]);
+        assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+        ballast
+    }
+
+    /// Lets the job end, which its first attempt does as it was told.
+    fn ends(&self) {
+        std::fs::write(&self.go, "").unwrap();
+        let home = self.fleet.home(self.server);
+        assert_eq!(home.run(&["wait", &self.job]).code, 1);
+        let shown = home.show(&self.job);
+        assert_eq!(shown["attempts"][0]["exit"]["code"], 4, "{shown}");
+    }
+}
+
 #[test]
 fn c37_a_worker_that_is_started_again_on_a_full_disk_keeps_its_jobs() {
-    let Some(disk) = Home::on_small_disk(8 << 20) else {
-        return println!("skipped: only root can mount a file system");
-    };
-    let mut fleet = Fleet::new();
-    let server = fleet.server();
-    let flags = ["--lease=15s"];
-    let worker = fleet.worker_in(disk, "ann", &[server], &flags);
-    let go = fleet.home(server).path("go");
-    let wait = format!("while ! test -e {}; do sleep 0.01; done; exit 4", go.display());
-    let job = fleet.home(server).start(&wait);
-    let leader = fleet.home(server).leader(&job);
-    fleet.members[worker].kill();
-    let ballast = fleet.home(worker).state().join("ballast");
-    let filled = std::fs::write(&ballast, vec![1; 9 << 20]);
-    assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
-    let log = fleet.home(worker).state().join("daemon.log");
+    const LEASE: &str = "--lease=15s";
+    let Some(mut on) = OnSmallDisk::start(LEASE) else { return };
+    let (worker, leader) = (on.worker, on.leader);
+    on.fleet.members[worker].kill();
+    let ballast = on.fill();
+    let log = on.fleet.home(worker).state().join("daemon.log");
     let log_before = std::fs::read_to_string(&log).unwrap().len();
-    fleet.start_again(worker, &["worker", "--slots=4", flags[0]]);
+    on.fleet.start_again(worker, &["worker", "--slots=4", LEASE]);
     // It cannot write a lease of its own. That of the life before goes on.
     let began = std::time::Instant::now();
     until("it had time to adopt the job", || began.elapsed() > std::time::Duration::from_secs(2));
@@ -176,36 +212,18 @@ fn c37_a_worker_that_is_started_again_on_a_full_disk_keeps_its_jobs() {
     // It is alive under the lease of the next life.
     until("the lease before is over", || began.elapsed() > std::time::Duration::from_secs(16));
     assert!(is_alive(leader));
-    std::fs::write(go, "").unwrap();
-    let home = fleet.home(server);
-    assert_eq!(home.run(&["wait", &job]).code, 1);
-    let shown = home.show(&job);
-    assert_eq!(shown["attempts"][0]["exit"]["code"], 4, "{shown}");
+    on.ends();
 }
 
 #[test]
 fn c37_a_worker_whose_disk_is_full_for_longer_than_its_lease_keeps_its_jobs() {
-    let Some(disk) = Home::on_small_disk(8 << 20) else {
-        return println!("skipped: only root can mount a file system");
-    };
-    let mut fleet = Fleet::new();
-    let server = fleet.server();
-    let worker = fleet.worker_in(disk, "ann", &[server], &[LEASE]);
-    let go = fleet.home(server).path("go");
-    let wait = format!("while ! test -e {}; do sleep 0.01; done; exit 4", go.display());
-    let job = fleet.home(server).start(&wait);
-    let leader = fleet.home(server).leader(&job);
-    let ballast = fleet.home(worker).state().join("ballast");
-    let filled = std::fs::write(&ballast, vec![1; 9 << 20]);
-    assert_eq!(filled.unwrap_err().kind(), std::io::ErrorKind::StorageFull);
+    let Some(on) = OnSmallDisk::start(LEASE) else { return };
+    let ballast = on.fill();
     let began = std::time::Instant::now();
     until("its lease would be over", || began.elapsed() > std::time::Duration::from_secs(7));
-    assert!(is_alive(leader));
+    assert!(is_alive(on.leader));
     std::fs::remove_file(ballast).unwrap();
-    std::fs::write(go, "").unwrap();
-    let home = fleet.home(server);
-    assert_eq!(home.run(&["wait", &job]).code, 1);
-    assert_eq!(home.show(&job)["attempts"][0]["exit"]["code"], 4);
+    on.ends();
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn prolong_lease(fleet: &Fleet) -> Result<String, String> {
     let worker = Member::start(fleet.enrolled("kim", Some(54_333))?, &WORKER)?;
     let leases = file(&worker, "leases");
     let script = r#"cd "$0"; while :; do for f in *; do case $f in *.tmp|forged) ;; *)
-        sed 's/until=[0-9]*/until=99999999999/' "$f" >forged && mv forged "$f";; esac; done; sleep 0.05; done"#;
+        sed -E 's/(until|again)=[0-9]+/\1=99999999999/g' "$f" >forged && mv forged "$f";; esac; done; sleep 0.05; done"#;
     let id = fleet.running("kim", &["sh", "-c", script, &leases])?;
     let leader = fleet.show(id)?["attempts"][0]["pid"].as_i64().unwrap_or_default();
     let is_alive = || Stat::of(i32::try_from(leader).unwrap_or(0)).is_some_and(|stat| stat.is_alive());

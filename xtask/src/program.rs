@@ -1,5 +1,6 @@
 //! Starting other programs, and what became of them.
 
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
@@ -64,8 +65,18 @@ pub(crate) fn runs(program: &str, words: &[&str]) -> Outcome {
 
 fn at_terminal(program: &str, words: &[&str], environment: &[(&str, &str)]) -> Outcome {
     let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os().filter(|(name, _)| describes_this_package(name)) {
+        command.env_remove(name);
+    }
     command.args(words).envs(environment.iter().copied());
     status(&format!("{program} {}", words.join(" ")), command)
+}
+
+/// Reports whether cargo set this variable to describe xtask. The build script of a dependency watches such variables, so what `cargo build`
+/// built would be built again by a verb.
+fn describes_this_package(name: &OsStr) -> bool {
+    let name = name.to_string_lossy();
+    name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
 }
 
 /// Runs a command at the terminal; `line` is what a failure calls it.

@@ -10,6 +10,7 @@ use lastword_core::{Append, Job, JobId, OwnerId, Timestamp};
 use lastword_proof::jobs;
 use lastword_proof::late_commit::{feed, read_around};
 use lastword_proof::pg::{self, Shared};
+use lastword_store::hints::Hint;
 use lastword_store::postgres::{Options, Postgres};
 use lastword_store::{
     Catalog as _, Claim, Claimed, Error, Group, Groups as _, Journal, Key, Keys as _, Renew, Source,
@@ -344,6 +345,23 @@ async fn a_commit_wakes_another_process() {
         assert!(n < 10_000, "nobody was woken");
     }
     assert!(woken.await.expect("it does not panic").is_some());
+}
+
+/// What waits for the job in the process that stored its last word need not look at the feed first.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_last_word_is_told_to_its_own_process_by_name() {
+    let Stage { journal, .. } = &stage().await;
+    let by = register(journal, "ann").await;
+    submit(journal, 1).await;
+    let claimed = take(journal, &by, 1).await.remove(0);
+    let job = Job::fold(claimed.job, &claimed.events).expect("it is sound");
+    let (append, job) = jobs::append(&job, Some(&claimed.fence), vec![jobs::launch_intended(&job)]);
+    let mut hints = journal.hints();
+    journal.append(append).await.expect("it holds the job");
+    assert_eq!(hints.next().await, Some(Hint::Commit));
+    let (append, job) = jobs::append(&job, Some(&claimed.fence), jobs::completed(&job));
+    journal.append(append).await.expect("it holds the job");
+    assert_eq!(hints.next().await, Some(Hint::News(job.id)));
 }
 
 /// A server that is not there is named as such, after a bounded time.

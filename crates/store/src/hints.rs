@@ -15,7 +15,7 @@ const LAG_MAX: usize = 1_024;
 pub enum Hint {
     /// Anything: something was committed, or hints were lost.
     Commit,
-    /// A job that this process holds: others wrote to it.
+    /// A job: it is held here and others wrote to it, or it has ended.
     News(JobId),
     /// A group: it may have a job that can be claimed.
     Ready(String),

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use lastword_core::limits::Limits;
 use lastword_core::{BootTime, Job, Now};
+use lastword_store::Workers;
 use tokio::sync::broadcast;
 
 use crate::agenda::Agenda;
@@ -48,6 +49,8 @@ pub struct Desk<J> {
     pub(crate) groups: GroupCache,
     folded_logs: FoldedLogs,
     pub(crate) agenda: Arc<Agenda>,
+    /// The workers of other processes, for a clerk.
+    workers: Option<Arc<dyn Workers>>,
 }
 
 impl<J> std::fmt::Debug for Desk<J> {
@@ -67,6 +70,7 @@ impl<J> Desk<J> {
             folded_logs: FoldedLogs::default(),
             clock,
             agenda,
+            workers: options.workers.clone(),
         }
     }
 
@@ -103,9 +107,72 @@ impl<J> Desk<J> {
     /// Announces a write, and notes what follows from it.
     pub(crate) fn wrote(&self, job: &Job) {
         self.changes.announce(job.id);
+        // Without a look at the feed: the caller of a cancel waits.
+        if let (Some(workers), Some(holder)) = (&self.workers, &job.holder) {
+            workers.news(&holder.fence.owner, job.id);
+        }
         if job.is_ended() {
             self.troubles.forget(job.id);
         }
         self.agenda.wrote(job, self.now().wall);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use lastword_core::job::Holder;
+    use lastword_core::{Awake, Epoch, Fence, HostId, Incarnation, JobId, OwnerId, Timestamp};
+    use lastword_store::Line;
+    use lastword_store::memory::Memory;
+
+    use super::*;
+
+    /// A clock that stands still.
+    struct Still;
+
+    impl Clock for Still {
+        fn now(&self) -> Now {
+            Now { wall: Timestamp(1), awake: Awake(1) }
+        }
+
+        fn since_boot(&self) -> BootTime {
+            BootTime(1)
+        }
+
+        fn random(&self, _: &mut [u8]) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Notes what it is told.
+    #[derive(Debug, Default)]
+    struct Noted(Mutex<Vec<(OwnerId, JobId)>>);
+
+    impl Workers for Noted {
+        fn news(&self, holder: &OwnerId, job: JobId) {
+            self.0.lock().unwrap().push((holder.clone(), job));
+        }
+
+        fn ready(&self, _: &Line) {}
+    }
+
+    #[test]
+    fn a_clerk_that_wrote_to_a_job_tells_its_holder_at_once() {
+        let workers = Arc::new(Noted::default());
+        let options = Options::new(OwnerId("server".into()), HostId("here".into()));
+        let options = options.clerk(Arc::clone(&workers) as _, 1_000);
+        let (agenda, _ended) = Agenda::new();
+        let desk = Desk::new(Memory::new(1), Arc::new(Still), Arc::new(agenda), &options);
+        let mut job = Job::unborn(JobId::new(0, Timestamp(1), [1; 10]));
+        desk.wrote(&job);
+        assert!(workers.0.lock().unwrap().is_empty(), "it has no holder");
+        let owner = OwnerId("ann".into());
+        let incarnation = Incarnation { instance: 1, number: 1 };
+        let fence = Fence { owner: owner.clone(), incarnation, epoch: Epoch(1) };
+        job.holder = Some(Holder { fence, host: HostId("there".into()) });
+        desk.wrote(&job);
+        assert_eq!(*workers.0.lock().unwrap(), [(owner, job.id)]);
     }
 }

@@ -241,7 +241,8 @@ async fn make_live(
     let mut calls = JoinSet::new();
     for number in numbers {
         let mut random = [0; 10];
-        random[2..].copy_from_slice(&number.to_be_bytes());
+        // The last of them is mixed into the one before.
+        random[2..9].copy_from_slice(&number.to_be_bytes()[1..]);
         let unborn = Job::unborn(JobId::new(1, now, random));
         let facts = vec![jobs::submitted(jobs::spec(LIVE))];
         let (append, _) = Append::new(&unborn, None, jobs::append_id(), now, facts)?;

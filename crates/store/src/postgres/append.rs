@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
+use lastword_core::view::row::PhaseName;
 use lastword_core::{Append, JobId, Seq};
 use tokio::sync::{mpsc, oneshot};
 
@@ -143,7 +144,11 @@ impl Writer {
             self.wake.ring();
         }
         for waiting in stored {
-            self.marks.lower(&waiting.packed.append.row);
+            let append = &waiting.packed.append;
+            if append.row.phase == PhaseName::Ended {
+                self.wake.ended(append.job);
+            }
+            self.marks.lower(&append.row);
             let version = waiting.packed.version();
             reply(waiting, Ok(version));
         }

@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use deadpool_postgres::Pool;
+use lastword_core::JobId;
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_postgres::{AsyncMessage, Config, NoTls};
 
 use super::failure::Try;
 use super::options::ANSWER_MAX;
-use crate::hints::{Bell, Hints};
+use crate::hints::{Bell, Hint, Hints};
 
 /// How long commits are gathered into one NOTIFY. Short beside a person's reaction, long beside a commit.
 const GATHER: Duration = Duration::from_millis(10);
@@ -55,6 +56,11 @@ impl Wake {
     pub(super) fn ring(&self) {
         self.bell.ring();
         self.committed.notify_one();
+    }
+
+    /// Tells this process of a job that has ended: what waits for it need not look at the feed first.
+    pub(super) fn ended(&self, job: JobId) {
+        self.bell.tell(Hint::News(job));
     }
 
     pub(super) fn hints(&self) -> Hints {

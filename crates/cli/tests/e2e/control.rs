@@ -153,10 +153,10 @@ fn a_deleted_job_is_gone_with_its_output() {
     let home = Home::new();
     let id = home.start("echo kept; echo $$");
     home.ok(&["wait", &id]);
-    assert!(home.state().join("jobs").join(&id).exists());
+    assert!(home.jobs().join(&id).exists());
     home.ok(&["rm", &id]);
     assert_eq!(home.run(&["show", &id]).code, 125);
-    assert!(!home.state().join("jobs").join(&id).exists());
+    assert!(!home.jobs().join(&id).exists());
     let (running, pids) = home.start_with_pids("echo $$; sleep 100", 1);
     let output = home.run(&["rm", &running]);
     assert!(output.code == 125 && output.stderr.contains("rm --force"), "{output:?}");

@@ -4,11 +4,12 @@
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::executable::lastword;
+use crate::link::{self, Link};
 
 /// How long anything may take on a busy machine before it counts as stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -17,6 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Home {
     folder: tempfile::TempDir,
     executable: PathBuf,
+    link: Mutex<Option<Link>>,
 }
 
 /// The result of a command.
@@ -30,9 +32,18 @@ pub(crate) struct Output {
 impl Home {
     pub(crate) fn new() -> Home {
         let folder = tempfile::Builder::new().prefix("lw").tempdir().unwrap();
-        let home = Home { folder, executable: lastword().into() };
+        let home = Home { folder, executable: lastword().into(), link: Mutex::new(None) };
         std::fs::create_dir(home.work()).unwrap();
+        if link::is_wanted() {
+            let link = Link::start(&|words| home.command(words), home.folder.path().join("worker"));
+            *home.link.lock().unwrap() = Some(link);
+        }
         home
+    }
+
+    /// Returns the folder with the folders of jobs that ran.
+    pub(crate) fn jobs(&self) -> PathBuf {
+        if link::is_wanted() { self.folder.path().join("worker/jobs") } else { self.state().join("jobs") }
     }
 
     /// Returns the folder that is `LASTWORD_HOME`.
@@ -145,6 +156,10 @@ impl Home {
         let pid = self.daemon_pid();
         signal(pid, rustix::process::Signal::KILL);
         until("the daemon is gone", || (!is_alive(pid)).then_some(()));
+        // A command starts a daemon; a server has a supervisor.
+        if let Some(link) = self.link.lock().unwrap().as_mut() {
+            link.serve_again(&|words| self.command(words));
+        }
     }
 
     /// Returns all processes that were started in this home and are still alive.
@@ -168,7 +183,9 @@ impl Drop for Home {
     fn drop(&mut self) {
         // If the test left the state folder unusable, the check below reports what survived.
         let ended = run_command(self.command(&["cancel", "--all", "--force"]));
-        let stopped = run_command(self.command(&["daemon", "stop", "--cancel-jobs"]));
+        let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let stopped = link.is_none().then(|| run_command(self.command(&["daemon", "stop", "--cancel-jobs"])));
+        drop(link);
         let survivors = self.survivors();
         if !std::thread::panicking() {
             assert!(survivors.is_empty(), "{survivors:?} are still alive after {ended:?}, {stopped:?}");

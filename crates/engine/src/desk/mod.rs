@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use lastword_core::limits::Limits;
 use lastword_core::{BootTime, Job, Now};
+use lastword_store::Workers;
 use tokio::sync::broadcast;
 
 use crate::agenda::Agenda;
@@ -48,6 +49,8 @@ pub struct Desk<J> {
     pub(crate) groups: GroupCache,
     folded_logs: FoldedLogs,
     pub(crate) agenda: Arc<Agenda>,
+    /// The workers of other processes, if this one tells them what to look at.
+    workers: Option<Arc<dyn Workers>>,
 }
 
 impl<J> std::fmt::Debug for Desk<J> {
@@ -67,6 +70,7 @@ impl<J> Desk<J> {
             folded_logs: FoldedLogs::default(),
             clock,
             agenda,
+            workers: options.workers.clone(),
         }
     }
 

@@ -115,6 +115,7 @@ fn c63_wait_survives_many_daemon_crashes() {
             let listed = home.run(&["ls"]);
             (listed.code == 0 && home.daemon_pid() != pid).then_some(())
         });
+        home.until_renewed();
     }
     assert!(is_alive(pids[0]));
     std::fs::write(go, "").unwrap();

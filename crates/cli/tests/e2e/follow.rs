@@ -220,7 +220,10 @@ fn followers_are_told_once_that_the_daemon_stops() {
         let output = follower.end();
         assert_eq!(output.code, 0, "{name}: {output:?}");
         assert!(output.stderr.matches(line).count() <= restarts, "{name}, {restarts} restarts: {output:?}");
-        assert_eq!(output.stderr.replace(line, ""), "", "{name}");
+        // A server that was just started may not have its worker yet, and says where the output is.
+        let rest = output.stderr.replace(line, "");
+        let rest = rest.lines().filter(|line| !line.contains(" is on the host of worker "));
+        assert_eq!(rest.count(), 0, "{name}: {output:?}");
     }
 }
 

@@ -2,6 +2,8 @@
 //!
 //! All but the upgrade are tests, which `ci` runs with all others; here they run alone. Snapshots are compared, never written.
 
+mod link;
+
 use crate::program::{Failure, Outcome, cargo_with, target};
 use crate::seeded::Build;
 use crate::{first_release, tools, trials};
@@ -10,6 +12,9 @@ use crate::{first_release, tools, trials};
 pub(crate) fn run(arguments: &[&str]) -> Outcome {
     if let ["upgrade", rest @ ..] = arguments {
         return upgrade(rest);
+    }
+    if let ["--store", "link", rest @ ..] = arguments {
+        return link::run(rest, &executable()?);
     }
     // Typing at random: many more sequences than among the tests.
     let (sequences, arguments) = match arguments {

@@ -54,7 +54,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "tidy", arguments: "", about: "the rules of this repository that no linter checks", run: tidy::run },
     Verb { name: "contract", arguments: "[--write] [--require]", about: "docs/contract.md against the tests", run: contract::run },
     Verb { name: "docs", arguments: "[--write] [--pictures]", about: "builds the book, follows its links, runs every command it and README show", run: docs::run },
-    Verb { name: "e2e", arguments: "[NAME]", about: "the product as a user drives it, and as it survives; `upgrade`: 0.1.0 with live jobs, taken over; `typing [N]`: N random sequences of typing beside questions", run: e2e::run },
+    Verb { name: "e2e", arguments: "[--store link] [NAME]", about: "the product as a user drives it, and as it survives; on a link: a server and a worker in the place of a daemon; `upgrade`: 0.1.0 with live jobs, taken over; `typing [N]`: N random sequences of typing beside questions", run: e2e::run },
     Verb { name: "model", arguments: "[--fleet [--bug NAME]] [--full]", about: "every reachable state of a small world; `--fleet`: of hosts that share a journal", run: |args| proof::run("model", args) },
     Verb { name: "sim", arguments: "[--schedules N] [--seed S]", about: "random schedules of crashes and faults", run: |args| proof::run("sim", args) },
     Verb { name: "bugs", arguments: "[NAME]", about: "breaks one rule at a time and expects to be caught", run: bugs::run },

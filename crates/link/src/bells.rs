@@ -46,6 +46,13 @@ impl Workers for Bells {
     fn ready(&self, line: &Line) {
         Bells::ready(self, &line.group, &WorkerLabels::from_key(&line.labels));
     }
+
+    /// Tells every worker that is connected here to look at everything: a person did it, so it is rare.
+    fn groups_changed(&self) {
+        for worker in self.lock().workers.values() {
+            let _ = worker.hints.try_send(Hint::Commit);
+        }
+    }
 }
 
 impl Bells {
@@ -140,6 +147,11 @@ mod tests {
         bells.news(&OwnerId("ann".into()), job);
         assert_eq!(of_ann.try_recv().ok(), Some(Hint::News(job)));
         assert!(of_bob.try_recv().is_err());
+        bells.groups_changed();
+        assert_eq!(
+            (of_ann.try_recv().ok(), of_bob.try_recv().ok()),
+            (Some(Hint::Commit), Some(Hint::Commit))
+        );
         ann.wants();
         drop(ann);
         assert!(!bells.ready("night", &labels(&[])));

@@ -66,6 +66,12 @@ pub(crate) async fn stop<J: Store>(
     Body(asked): Body<StopDaemon>,
 ) -> Reply {
     let jobs = match asked.jobs {
+        // A server holds none: it would stop, and they would go on.
+        JobsFate::Cancel if app.about().fleet.is_some() => {
+            let text =
+                "the jobs of a fleet do not end with one of its servers: cancel them before it is stopped";
+            return Err(Failure::invalid(text));
+        }
         JobsFate::Keep => Jobs::Keep,
         JobsFate::Cancel => Jobs::Cancel,
         JobsFate::Finish => Jobs::Finish,

@@ -89,12 +89,15 @@ pub(crate) async fn of_job<J: Store>(
 /// The cursor for the end of the feed.
 const NOW: &str = "now";
 
+/// The cursor for its beginning, as that of a job's events.
+const BEGINNING: &str = "0";
+
 /// Which part of the feed to return.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct FeedQuery {
-    /// Continue after the page that returned this. The beginning by default; `now` for events from now on. A stream prefers
+    /// Continue after the page that returned this. The beginning by default, or `0`; `now` for events from now on. A stream prefers
     /// `Last-Event-ID`.
     cursor: Option<String>,
     /// Events of these types, separated by commas.
@@ -155,6 +158,7 @@ pub(crate) async fn of_all<J: Store>(
     let last = last_event_id(&headers).filter(|_| wants_stream(&headers)).map(str::to_owned);
     let cursor = match last.or(query.cursor) {
         Some(text) if text == NOW => app.engine().desk().journal().feed_end().await?,
+        Some(text) if text == BEGINNING => None,
         cursor => cursor.map(Cursor),
     };
     if wants_stream(&headers) {

@@ -11,4 +11,7 @@ pub trait Workers: std::fmt::Debug + Send + Sync + 'static {
 
     /// A line has a job that can be claimed.
     fn ready(&self, line: &Line);
+
+    /// Groups were changed. Every worker may have jobs of them.
+    fn groups_changed(&self);
 }

@@ -8,6 +8,7 @@ use lastword_api::Code;
 use lastword_client::{Connect, Io, Pending};
 use tokio::net::UnixStream;
 
+use crate::daemon::role::Role;
 use crate::daemon::{ping, start};
 use crate::environment;
 use crate::failure::Failure;
@@ -19,6 +20,9 @@ const LISTEN_MAX: Duration = Duration::from_secs(15);
 
 /// How long a client that was connected waits for the next daemon, after the last one was stopped on purpose.
 const RESTART_MAX: Duration = Duration::from_secs(5);
+
+/// How long it waits for a server that went away. No command starts one, but what supervises it does.
+const SERVER_MAX: Duration = Duration::from_secs(15);
 
 /// Pause between two attempts to connect.
 const PAUSE: Duration = Duration::from_millis(10);
@@ -42,12 +46,12 @@ impl Connect for LocalDaemon {
 
     fn end_frozen(&self) -> Pending<'_, bool> {
         // Only what may start the next one may end it.
-        Box::pin(async move { Ok(may_start().is_ok() && ping::kill_frozen(&self.paths).await) })
+        Box::pin(async move { Ok(may_start(&self.paths).is_ok() && ping::kill_frozen(&self.paths).await) })
     }
 }
 
 /// Connects to the daemon, and starts one if there is none. A client that was connected before does not start another when the
-/// last one was stopped on purpose.
+/// last one was stopped on purpose. A server is never started, only waited for.
 async fn connect(paths: &Paths, again: bool) -> Result<UnixStream, Failure> {
     let begin = Instant::now();
     loop {
@@ -56,10 +60,12 @@ async fn connect(paths: &Paths, again: bool) -> Result<UnixStream, Failure> {
         }
         let holder = Holder::of(paths);
         let was_stopped = again && holder.as_ref().is_some_and(|holder| holder.stopped);
-        if was_stopped && begin.elapsed() > RESTART_MAX {
-            let text = "the daemon was stopped; jobs keep running without it";
-            return Err(Failure::new(Code::Unavailable, text)
-                .next("lastword daemon start    # then repeat the command"));
+        let (comes_back, patience) = match Role::of(paths) {
+            Role::Daemon => (was_stopped, RESTART_MAX),
+            Role::Server | Role::Worker => (again, SERVER_MAX),
+        };
+        if comes_back && begin.elapsed() > patience {
+            return Err(went_away(Role::of(paths), was_stopped));
         }
         if begin.elapsed() > LISTEN_MAX {
             let pid_note = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));
@@ -69,13 +75,23 @@ async fn connect(paths: &Paths, again: bool) -> Result<UnixStream, Failure> {
             return Err(failure.next("lastword daemon restart    # jobs keep running"));
         }
         // Checked each time: a daemon that was killed keeps its lock a moment longer than its socket.
-        if !was_stopped && !lock::is_held(paths) {
-            may_start()?;
+        if !comes_back && !lock::is_held(paths) {
+            may_start(paths)?;
             start::start(paths, &start::StartOptions::default()).await?;
             continue;
         }
         tokio::time::sleep(PAUSE).await;
     }
+}
+
+/// Returns the failure of a client whose daemon did not come back.
+fn went_away(role: Role, was_stopped: bool) -> Failure {
+    let (name, start) = (role.name(), role.start());
+    let text = match was_stopped {
+        true => format!("the {name} was stopped; jobs keep running without it"),
+        false => format!("the {name} went away; jobs keep running without it"),
+    };
+    Failure::new(Code::Unavailable, text).next(format!("{start}    # then repeat the command"))
 }
 
 /// Reports whether a daemon listens.
@@ -133,7 +149,12 @@ fn is_unused(error: ErrorKind) -> bool {
 }
 
 /// Checks whether a command may start the daemon; the error says why not.
-pub(crate) fn may_start() -> Result<(), Failure> {
+fn may_start(paths: &Paths) -> Result<(), Failure> {
+    let role = Role::of(paths);
+    if role != Role::Daemon {
+        let text = format!("the {} of {} is not running", role.name(), paths.state.display());
+        return Err(Failure::new(Code::Unavailable, text).next(format!("{}    # starts it", role.start())));
+    }
     if let Some(job) = inside_a_job() {
         let text = format!(
             "no daemon is running, and none is started from inside a job ({job}): it would end with the job"

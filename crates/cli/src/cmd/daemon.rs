@@ -93,8 +93,9 @@ pub(crate) fn run(args: Args, ui: Ui) -> Outcome {
         }),
         Verb::Start(settings) => runtime::block_on(start(paths, ui, StartOptions { settings: settings.set })),
         Verb::Restart(settings) => runtime::block_on(async {
-            // Before the daemon that works is stopped.
+            // Before the daemon that works is stopped. That of a fleet is started by another command.
             settings::Settings::of_process(&paths, &settings.set)?;
+            Role::Daemon.settle(&paths)?;
             stop(&paths, &ui, JobsFate::Keep).await?;
             start(paths, ui, StartOptions { settings: settings.set }).await
         }),

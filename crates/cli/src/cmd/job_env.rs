@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use crate::client::Client;
 use crate::environment;
 use crate::failure::Failure;
 use crate::text::clean::clean;
@@ -75,8 +76,14 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && !text.contains(['=', '\0']) && !text.contains(char::is_whitespace)
 }
 
+/// Returns what a job that repeats or continues another one gets of this environment: all of it, and on a fleet nothing. There its worker
+/// passes on its own.
+pub(super) fn passed_on(client: &Client) -> BTreeMap<String, String> {
+    if client.is_fleet() { BTreeMap::new() } else { current(client.ui()) }
+}
+
 /// Returns this environment without variables that are not UTF-8, and warns about those.
-pub(super) fn current(ui: &Ui) -> BTreeMap<String, String> {
+fn current(ui: &Ui) -> BTreeMap<String, String> {
     let mut skipped = 0;
     let text = environment::all().into_iter().filter_map(|(name, value)| {
         match (name.into_string(), value.into_string()) {

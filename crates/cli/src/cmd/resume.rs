@@ -38,7 +38,7 @@ pub(crate) async fn run(
 ) -> Outcome {
     let prompt = prompt::read(&args.prompt)?;
     prompt::say_options(client.ui(), program(), "resume", &args.prompt);
-    let env = job_env::current(client.ui());
+    let env = job_env::passed_on(&client);
     let result = submit::submit(&client, |attributes| {
         let resume = Resume { prompt: prompt.clone(), fork: args.fork, env: env.clone(), attributes };
         jobs::resume(&args.job, &resume).once()

@@ -27,7 +27,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) async fn run(args: Args, client: Client, settings: Settings) -> Outcome {
-    let env = job_env::current(client.ui());
+    let env = job_env::passed_on(&client);
     let result = submit::submit(&client, |attributes| {
         jobs::retry(&args.job, &RetryJob { env: env.clone(), attributes }).once()
     });

@@ -7,12 +7,15 @@ use crate::client::Client;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// Submits a job with this process's attributes. A daemon of version 0.1.0 does not know them and refuses the request, which is then
-/// repeated without.
+/// Submits a job with this process's attributes; a job of a fleet has those of its worker. A daemon of version 0.1.0 does not know them and
+/// refuses the request, which is then repeated without.
 pub(super) async fn submit(
     client: &Client,
     call: impl Fn(Option<Attributes>) -> Result<Call<Job>, lastword_client::Error>,
 ) -> Result<Job, Failure> {
+    if client.is_fleet() {
+        return client.call(&call(None)?).await;
+    }
     match client.call(&call(Some(own_attributes()))?).await {
         Err(failure) if failure.problem.code == Code::Invalid => {
             let job = client.call(&call(None)?).await?;

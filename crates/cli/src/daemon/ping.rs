@@ -2,6 +2,7 @@
 //! not.
 
 use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -59,7 +60,10 @@ fn bind(path: &Path) -> std::io::Result<UnixListener> {
         _ => {}
     }
     // Through the folder's descriptor: a socket address holds about a hundred bytes.
-    UnixListener::bind(folder.path_of(&name_of(path)))
+    let listener = UnixListener::bind(folder.path_of(&name_of(path)))?;
+    // In the foreground the umask is that of a shell.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
 }
 
 fn path_of(socket: &Path) -> PathBuf {

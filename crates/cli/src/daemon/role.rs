@@ -1,7 +1,8 @@
 //! What a state folder is for: the daemon of a laptop, a server of a fleet, or a worker. One folder is never two of them: the jobs that a
 //! worker's keepers hold mean nothing to a daemon with a journal of its own.
 
-use std::io;
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use lastword_api::Code;
@@ -30,6 +31,15 @@ impl Role {
         }
     }
 
+    /// Returns the command that starts it.
+    pub(crate) fn start(self) -> &'static str {
+        match self {
+            Role::Daemon => "lastword daemon start",
+            Role::Server => "lastword serve",
+            Role::Worker => "lastword worker",
+        }
+    }
+
     /// Returns the role of a state folder.
     pub(crate) fn of(paths: &Paths) -> Role {
         match std::fs::read_to_string(paths.in_state(FILE)).as_deref().map(str::trim) {
@@ -49,10 +59,10 @@ impl Role {
         if is_used {
             let text = format!("the state folder {} is that of a {}", state.display(), role.name());
             return Err(Failure::new(Code::Conflict, text).next(match role {
-                Role::Daemon => "choose another one for it with LASTWORD_HOME",
-                Role::Server => "lastword serve    # starts the server; LASTWORD_HOME chooses another folder",
-                Role::Worker => {
-                    "lastword worker    # starts the worker; LASTWORD_HOME chooses another folder"
+                Role::Daemon => "choose another one for it with LASTWORD_HOME".to_owned(),
+                Role::Server | Role::Worker => {
+                    let (start, name) = (role.start(), role.name());
+                    format!("{start}    # starts the {name}; LASTWORD_HOME chooses another folder")
                 }
             }));
         }
@@ -64,6 +74,8 @@ impl Role {
 
 fn write(file: &Path, name: &str) -> io::Result<()> {
     let part = file.with_extension("part");
-    std::fs::write(&part, format!("{name}\n"))?;
+    let mut options = std::fs::OpenOptions::new();
+    let mut written = options.write(true).create(true).truncate(true).mode(0o600).open(&part)?;
+    written.write_all(format!("{name}\n").as_bytes())?;
     std::fs::rename(part, file)
 }

@@ -194,22 +194,17 @@ fn an_agent_that_would_lose_its_conversation_is_not_resumed() {
     let home = with_agent();
     let own = std::fs::read_to_string(home.state().join("agents.toml")).unwrap();
     // The built-in agent gemini, with a program that counts its starts.
-    let (bin, starts) = (home.path().join("bin"), home.path().join("starts"));
+    let (bin, starts) = (home.programs(), home.path().join("starts"));
     std::fs::create_dir(&bin).unwrap();
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripted_agent.py");
     let text = format!("#!/bin/sh\necho >> {}\nexec python3 {script}\n", starts.display());
     std::fs::write(bin.join("gemini"), text).unwrap();
     let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(bin.join("gemini"), executable).unwrap();
-    let with_gemini = |words: &[&str]| {
-        let mut command = home.command(words);
-        command.env("PATH", format!("{}:/usr/bin:/bin", bin.display()));
-        crate::home::run_command(command)
-    };
-    let output = with_gemini(&["run", "--agent", "gemini", "--name", "first", "hello"]);
+    let output = home.run(&["run", "--agent", "gemini", "--name", "first", "hello"]);
     assert_eq!(output.code, 0, "{output:?}");
     for fork in [&[][..], &["--fork"]] {
-        let output = with_gemini(&[&["resume"], fork, &["first", "again"]].concat());
+        let output = home.run(&[&["resume"], fork, &["first", "again"]].concat());
         assert_eq!(output.code, 125, "{output:?}");
         let short = home.json(&["show", "first"])["short"].as_str().unwrap().to_owned();
         let why = "cannot be resumed: `gemini` would lose its conversation (its `session/load` fails";
@@ -220,7 +215,7 @@ fn an_agent_that_would_lose_its_conversation_is_not_resumed() {
     assert_eq!(std::fs::read_to_string(&starts).unwrap().lines().count(), 1, "and nothing was started");
     // A definition of the user overrides it.
     define(&home, &own.replace("[echo]", "[gemini]"));
-    let output = with_gemini(&["resume", "first", "again"]);
+    let output = home.run(&["resume", "first", "again"]);
     assert!(output.code == 0 && output.stdout == "did: again\n\n", "{output:?}");
 }
 

@@ -11,7 +11,7 @@ const PROBE: &str = "umask; ulimit -n; nice";
 fn after(home: &Home, first: &str, words: &[&str]) -> Output {
     let inner = home.command(words);
     let mut command = Command::new("sh");
-    command.arg("-c").arg(format!("{first} \"$0\" \"$@\"")).arg(inner.get_program()).args(words);
+    command.arg("-c").arg(format!("{first} \"$0\" \"$@\"")).arg(inner.get_program()).args(inner.get_args());
     command.current_dir(home.work()).env_clear();
     command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.stdin(std::process::Stdio::null());

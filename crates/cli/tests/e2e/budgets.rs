@@ -52,7 +52,7 @@ fn c90_a_budget_of_a_group_stops_every_agent_of_it_and_starts_no_other() {
     let groups = home.ok(&["group", "ls"]);
     assert!(groups.contains("$6.00 of $5.00") && groups.contains("closed until tomorrow"), "{groups}");
     // A daemon that starts again knows it, too.
-    home.ok(&["daemon", "restart"]);
+    home.restart(&[]);
     assert_eq!(home.json(&["show", &next])["waits"]["for"], "budget");
     // More money opens the group.
     home.ok(&["group", "set", "night", "--money-per-day", "20"]);
@@ -127,7 +127,7 @@ fn an_agent_that_claims_to_have_spent_everything_harms_no_other_job() {
         assert_eq!(output.code, 0, "{output:?}");
         home.ok(&["logs", "@last"]);
     }
-    home.ok(&["daemon", "restart"]);
+    home.restart(&[]);
     let groups = home.ok(&["group", "ls"]);
     assert!(groups.contains("$2305843009213.693952"), "{groups}");
     for budget in ["--money-per-day", "--tokens-per-day"] {

@@ -80,8 +80,8 @@ fn a_secret_of_an_agent_is_another_one_at_each_start_and_is_not_stored() {
     let secrets: Vec<&str> = given.lines().collect();
     assert!(secrets.len() == 2 && secrets[0] != secrets[1] && secrets[0].len() == 64, "{given}");
     for secret in secrets {
-        let found =
-            std::process::Command::new("grep").arg("-rl").arg(secret).arg(home.state()).output().unwrap();
+        let mut grep = std::process::Command::new("grep");
+        let found = grep.args(["-rl", secret]).args([home.state(), home.worker()]).output().unwrap();
         assert!(found.stdout.is_empty(), "{found:?}");
     }
 }

@@ -22,16 +22,18 @@ fn limits_of_a_running_job_can_be_changed_and_are_enforced() {
 
 #[test]
 fn default_limits_come_from_the_settings_and_a_job_overrides_them() {
-    let home = Home::new();
+    let home = Home::empty();
     home.ok(&["config", "set", "limits.wall", "300ms"]);
+    home.serve();
     assert_eq!(home.run(&["run", "--grace", "50ms", "sleep", "100"]).code, 124);
     assert_eq!(home.run(&["run", "--wall", "0", "sleep", "0.5"]).code, 0, "0 removes the limit");
 }
 
 #[test]
 fn groups_are_created_changed_paused_and_removed() {
-    let home = Home::new();
+    let home = Home::empty();
     home.ok(&["config", "set", "slots", "7"]);
+    home.serve();
     home.ok(&["group", "set", "build", "--slots", "2"]);
     home.ok(&["group", "set", "free", "--slots", "none"]);
     home.ok(&["group", "pause", "build"]);
@@ -85,14 +87,21 @@ fn slots_limit_how_many_jobs_run_at_once() {
 }
 
 #[test]
-fn an_ended_job_can_be_retried_with_the_current_environment() {
+fn a_retry_has_the_current_environment() {
     let home = Home::new();
-    let id = home.ok(&["run", "-d", "--name", "again", "sh", "-c", "echo $COLOUR; exit 4"]);
-    home.run(&["wait", &id]);
-    let mut command = home.command(&["retry", &id]);
+    assert_eq!(home.run(&["run", "sh", "-c", "echo $COLOUR"]).stdout, "\n");
+    let mut command = home.command(&["retry"]);
     command.env("COLOUR", "green");
-    let output = crate::home::run_command(command);
-    assert_eq!((output.code, output.stdout.as_str()), (4, "green\n"), "{output:?}");
+    assert_eq!(crate::home::run_command(command).stdout, "green\n");
+}
+
+#[test]
+fn an_ended_job_can_be_retried() {
+    let home = Home::new();
+    let id = home.ok(&["run", "-d", "--name", "again", "sh", "-c", "echo out; exit 4"]);
+    home.run(&["wait", &id]);
+    let output = home.run(&["retry", &id]);
+    assert_eq!((output.code, output.stdout.as_str()), (4, "out\n"), "{output:?}");
     let job = home.json(&["show", "@last"]);
     assert_eq!(job["retry_of"], id);
     let detached = home.ok(&["retry", "-d", &id]);
@@ -153,10 +162,10 @@ fn a_deleted_job_is_gone_with_its_output() {
     let home = Home::new();
     let id = home.start("echo kept; echo $$");
     home.ok(&["wait", &id]);
-    assert!(home.state().join("jobs").join(&id).exists());
+    assert!(home.jobs().join(&id).exists());
     home.ok(&["rm", &id]);
     assert_eq!(home.run(&["show", &id]).code, 125);
-    assert!(!home.state().join("jobs").join(&id).exists());
+    assert!(!home.jobs().join(&id).exists());
     let (running, pids) = home.start_with_pids("echo $$; sleep 100", 1);
     let output = home.run(&["rm", &running]);
     assert!(output.code == 125 && output.stderr.contains("rm --force"), "{output:?}");

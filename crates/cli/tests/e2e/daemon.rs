@@ -70,7 +70,7 @@ fn a_restart_does_not_disturb_running_commands() {
 
 #[test]
 fn no_daemon_is_started_if_autostart_is_disabled() {
-    let home = Home::new();
+    let home = Home::empty();
     let mut command = home.command(&["ls"]);
     command.env("LASTWORD_NO_AUTOSTART", "1");
     let refused = run_command(command);
@@ -135,7 +135,7 @@ fn the_log_is_reopened_on_sighup() {
     until("there is a new log", || {
         std::fs::read_to_string(&log).is_ok_and(|text| text.contains("reopened")).then_some(())
     });
-    assert!(std::fs::read_to_string(&moved).unwrap().contains("the daemon is listening"));
+    assert!(std::fs::read_to_string(&moved).unwrap().contains(" is listening"));
     let mode = std::fs::metadata(&log).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode, 0o600);
 }
@@ -145,7 +145,7 @@ fn all_files_of_a_daemon_are_private() {
     let home = Home::new();
     let id = home.start("echo secret");
     home.ok(&["wait", &id]);
-    let mut folders = vec![home.state()];
+    let mut folders = vec![home.state(), home.worker()];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(&folder).unwrap().flatten() {
             let mode = entry.metadata().unwrap().permissions().mode();
@@ -191,7 +191,7 @@ fn settings_can_be_overridden_for_one_daemon() {
 
 #[test]
 fn units_are_installed_and_removed() {
-    let home = Home::new();
+    let home = Home::empty();
     let written = home.run(&["daemon", "install"]);
     assert_eq!(written.code, 0, "{written:?}");
     insta::assert_snapshot!("install", plain_text(&home, &format!("{}{}", written.stdout, written.stderr)));

@@ -38,7 +38,7 @@ fn screen(home: &Home, text: &str) -> String {
 
 #[test]
 fn doctor_creates_nothing_in_a_fresh_home() {
-    let home = Home::new();
+    let home = Home::empty();
     let looked = home.run(&["doctor"]);
     assert_eq!(looked.code, 0, "{looked:?}");
     assert!(looked.stderr.starts_with("no check failed; "), "{looked:?}");
@@ -178,7 +178,7 @@ fn a_daemon_of_another_version_and_a_foreign_listener_are_detected() {
         ("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}", "daemon", "fail", "is not a Lastword daemon"),
         ("", "daemon", "fail", "does not answer"),
     ] {
-        let home = Home::new();
+        let home = Home::empty();
         let other = crate::strangers::stand_in(&home, answer);
         let look = check(&home, id);
         other.join().unwrap();
@@ -190,7 +190,7 @@ fn a_daemon_of_another_version_and_a_foreign_listener_are_detected() {
 
 #[test]
 fn a_folder_with_other_things_in_it_is_not_closed() {
-    let home = Home::new();
+    let home = Home::empty();
     std::fs::create_dir_all(home.state()).unwrap();
     std::fs::write(home.state().join("theirs"), "").unwrap();
     std::fs::set_permissions(home.state(), std::fs::Permissions::from_mode(0o755)).unwrap();
@@ -256,7 +256,7 @@ fn a_damaged_journal_is_detected_with_and_without_a_daemon_and_not_changed() {
 
 #[test]
 fn invalid_settings_and_units_that_would_kill_jobs_are_detected() {
-    let home = Home::new();
+    let home = Home::empty();
     std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();
     std::fs::write(home.state().join("config.toml"), "slotz = 3\n").unwrap();
     let look = check(&home, "settings");

@@ -4,7 +4,7 @@ use std::process::{Child, Stdio};
 
 use lastword_proof::pg::{Server, Settings};
 
-use crate::home::{Home, Output, until};
+use crate::home::{Home, Output, run_command, until};
 
 /// A database, and the address of one journal in it.
 pub(crate) struct Database {
@@ -20,7 +20,7 @@ impl Database {
     }
 
     pub(crate) fn serve(&self) -> Member {
-        Member::start(Home::new(), &["serve", "--store", &self.url, "--listen", "127.0.0.1:0"])
+        Member::start(Home::empty(), &["serve", "--store", &self.url, "--listen", "127.0.0.1:0"])
     }
 }
 
@@ -83,13 +83,13 @@ fn from_nothing_to_the_first_job() {
     assert!(waits.contains("1 job waiting, and no worker is connected"), "{waits}");
 
     let line = server.home.ok(&["fleet", "add", "ann", "--label", "gpu"]);
-    let home = Home::new();
+    let home = Home::empty();
     let enrolled = run_line(&home, &line);
     assert_eq!((enrolled.code, enrolled.stdout.lines().count()), (0, 2), "{enrolled:?}");
     let file = std::fs::metadata(home.state().join("enrolment.json")).unwrap();
     assert_eq!(std::os::unix::fs::MetadataExt::mode(&file) & 0o777, 0o600);
     // The token was good for this once.
-    let again = run_line(&Home::new(), &line);
+    let again = run_line(&Home::empty(), &line);
     assert_eq!(again.code, 125);
     assert!(again.stderr.contains("this one-time token was used already"), "{again:?}");
 
@@ -109,7 +109,7 @@ fn from_nothing_to_the_first_job() {
     assert_eq!(worker.home.run(&words).code, 0);
     assert_eq!(worker.home.json(&words)["servers"].as_array().unwrap().len(), 2);
     // A worker that is not enrolled has none.
-    let stranger = Home::new().run(&words);
+    let stranger = Home::empty().run(&words);
     assert_eq!(stranger.code, 2);
     assert!(stranger.stderr.contains("lastword fleet add NAME"), "{stranger:?}");
 }
@@ -118,7 +118,7 @@ fn from_nothing_to_the_first_job() {
 fn each_trouble_of_an_enrolment_has_its_words() {
     let database = Database::start();
     let server = database.serve();
-    let home = Home::new();
+    let home = Home::empty();
     let fleet = server.home.json(&["fleet"]);
     let [address, fingerprint] =
         ["address", "fingerprint"].map(|field| fleet[field].as_str().unwrap().to_owned());
@@ -152,7 +152,7 @@ fn each_trouble_of_an_enrolment_has_its_words() {
 fn a_removed_worker_is_cut_off_and_its_jobs_end_with_its_lease() {
     let database = Database::start();
     let server = database.serve();
-    let home = Home::new();
+    let home = Home::empty();
     run_line(&home, &server.home.ok(&["fleet", "add", "ann"]));
     let worker = Member::start(home, &["worker", "--lease", "3s"]);
     let job = server.home.start("sleep 1000");
@@ -164,7 +164,7 @@ fn a_removed_worker_is_cut_off_and_its_jobs_end_with_its_lease() {
     assert_eq!(ended["attempts"][0]["receipt"]["proof"], "lease_self_fenced", "{ended}");
     until("it is not shown", || server.worker("ann").is_none().then_some(()));
     // The name is free for another worker, and the first one stays outside.
-    let next = Home::new();
+    let next = Home::empty();
     run_line(&next, &server.home.ok(&["fleet", "add", "ann"]));
     let next = Member::start(next, &["worker", "--lease", "3s"]);
     let job = server.home.start("exit 0");
@@ -173,8 +173,75 @@ fn a_removed_worker_is_cut_off_and_its_jobs_end_with_its_lease() {
 }
 
 #[test]
+fn what_a_fleet_does_not_do_is_refused_in_words() {
+    let database = Database::start();
+    let server = database.serve();
+    let file = server.home.path().join("variables");
+    std::fs::write(&file, "TOKEN=secret\n").unwrap();
+    for (words, said) in [
+        (
+            &["run", "--worktree", "true"][..],
+            "a server of a fleet does not make worktrees on its workers yet",
+        ),
+        (&["run", "--env-file", file.to_str().unwrap(), "true"], "a server of a fleet passes on no values"),
+        (&["run", "-C", "below", "true"], "`cwd` must be an absolute path"),
+        (&["daemon", "stop", "--cancel-jobs"], "the jobs of a fleet do not end with one of its servers"),
+    ] {
+        let output = server.home.run(words);
+        assert!(output.code == 2 && output.stderr.contains(said), "{words:?}: {output:?}");
+    }
+    assert_eq!(server.home.ok(&["ls", "-a", "-q"]), "", "nothing was submitted");
+}
+
+#[test]
+fn the_environment_of_a_caller_does_not_reach_a_fleet() {
+    let database = Database::start();
+    let server = database.serve();
+    let id = server.home.start("true");
+    server.home.ok(&["cancel", &id]);
+    let mut retry = server.home.command(&["retry", "-d", &id]);
+    retry.env("TOKEN", "hunter2");
+    assert_eq!(run_command(retry).code, 0);
+    let mut grep = std::process::Command::new("grep");
+    let found = grep.args(["-rl", "hunter2"]).arg(server.home.state()).output().unwrap();
+    assert!(found.stdout.is_empty(), "{found:?}");
+}
+
+#[test]
+fn no_command_starts_a_server_and_none_stops_one_that_it_cannot_start() {
+    let database = Database::start();
+    let mut server = database.serve();
+    let pid = server.home.daemon_pid();
+    let refused = server.home.run(&["daemon", "restart"]);
+    assert!(refused.code == 125 && refused.stderr.contains("is that of a server"), "{refused:?}");
+    assert_eq!(server.home.daemon_pid(), pid);
+    server.kill();
+    let refused = server.home.run(&["ls"]);
+    assert_eq!(refused.code, 125, "{refused:?}");
+    let (state, start) = (server.home.state(), "lastword serve    # starts it");
+    let said = format!("lastword: the server of {} is not running\n  {start}\n", state.display());
+    assert_eq!(refused.stderr, said);
+}
+
+#[test]
+fn a_command_that_waits_outlives_a_restart_of_the_server() {
+    let database = Database::start();
+    let mut server = database.serve();
+    let address = server.home.json(&["fleet"])["address"].as_str().unwrap().to_owned();
+    let id = server.home.start("true");
+    let waiting = server.home.spawn(&["wait", &id]);
+    let events = server.home.spawn(&["events", "-f", &id]);
+    events.until_printed("submitted");
+    server.kill();
+    server.start_again(&["serve", "--store", &database.url, "--listen", &address]);
+    until("it answers", || (server.home.run(&["ls"]).code == 0).then_some(()));
+    server.home.ok(&["cancel", &id]);
+    assert_eq!((waiting.end().code, events.end().code), (3, 0));
+}
+
+#[test]
 fn the_daemon_of_a_laptop_has_no_fleet() {
-    let home = Home::new();
+    let home = Home::empty();
     for words in [&["fleet"][..], &["fleet", "add", "ann"], &["fleet", "rm", "ann"]] {
         let output = home.run(words);
         assert_eq!(output.code, 125, "{output:?}");

@@ -9,7 +9,7 @@ const WORKER: [&str; 5] = ["worker", "--slots", "4", "--lease", "3s"];
 fn fleet() -> (Database, Member, Member) {
     let database = Database::start();
     let server = database.serve();
-    let home = Home::new();
+    let home = Home::empty();
     run_line(&home, &server.home.ok(&["fleet", "add", "ann"]));
     let worker = Member::start(home, &WORKER);
     (database, server, worker)

@@ -96,7 +96,7 @@ fn completions_and_manual_pages_are_printed() {
 
 #[test]
 fn jobs_are_completed_by_name_if_a_daemon_is_running() {
-    let home = Home::new();
+    let home = Home::empty();
     let complete = |words: &[&str]| {
         let mut command = home.command(&["--"]);
         command.args(words).env("COMPLETE", "fish");
@@ -104,6 +104,7 @@ fn jobs_are_completed_by_name_if_a_daemon_is_running() {
     };
     assert!(!complete(&["lastword", "show", ""]).contains("builder"));
     assert!(!home.state().join("daemon.lock").exists(), "completion starts no daemon");
+    home.serve();
     home.ok(&["run", "-d", "--name", "builder", "true"]);
     assert!(complete(&["lastword", "show", ""]).contains("builder"));
     assert!(complete(&["lastword", "li"]).contains("limit"));

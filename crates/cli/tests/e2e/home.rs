@@ -1,14 +1,15 @@
 //! A home for one test: a folder for one daemon and its files, and the executable. Everything started in it ends with it; a process that
-//! survives fails the test.
+//! survives fails the test. On a link a server and a worker are in the place of the daemon.
 
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crate::executable::lastword;
+use crate::link::{self, Link};
 
 /// How long anything may take on a busy machine before it counts as stuck.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -17,6 +18,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Home {
     folder: tempfile::TempDir,
     executable: PathBuf,
+    link: Mutex<Option<Link>>,
 }
 
 /// The result of a command.
@@ -28,11 +30,62 @@ pub(crate) struct Output {
 }
 
 impl Home {
+    /// Returns a home in which commands find a daemon: the first one starts it.
     pub(crate) fn new() -> Home {
+        let home = Home::empty();
+        home.serve();
+        home
+    }
+
+    /// Returns a home in which nothing was started.
+    pub(crate) fn empty() -> Home {
         let folder = tempfile::Builder::new().prefix("lw").tempdir().unwrap();
-        let home = Home { folder, executable: lastword().into() };
+        let home = Home { folder, executable: lastword().into(), link: Mutex::new(None) };
         std::fs::create_dir(home.work()).unwrap();
         home
+    }
+
+    /// On a link, starts its server and its worker, with the settings that were written before.
+    pub(crate) fn serve(&self) {
+        if link::is_wanted() {
+            let link = Link::start(&|words| self.command(words), &self.state(), &self.worker());
+            *self.link.lock().unwrap() = Some(link);
+        }
+    }
+
+    /// Starts the daemon or the server again, with more settings. Jobs keep running.
+    pub(crate) fn restart(&self, settings: &[&str]) {
+        match self.link.lock().unwrap().as_mut() {
+            Some(link) => link.serve_again(&|words| self.command(words), settings),
+            None => _ = self.ok(&[&["daemon", "restart"], settings].concat()),
+        }
+    }
+
+    /// On a link, waits until the worker has renewed its lease. One that no server stores in time is over, and its jobs with it.
+    pub(crate) fn until_renewed(&self) {
+        if !link::is_wanted() {
+            return;
+        }
+        let mut before = 0;
+        until("the lease is renewed", || {
+            let ago = self.json(&["fleet"])["workers"][0]["beat_ago_ms"].as_u64()?;
+            (std::mem::replace(&mut before, ago) > ago).then_some(())
+        });
+    }
+
+    /// Returns the command that starts the daemon or the server.
+    pub(crate) fn starter(&self) -> &'static str {
+        if link::is_wanted() { "lastword serve" } else { "lastword daemon start" }
+    }
+
+    /// Returns the state folder of the process that runs the jobs: the daemon's, or on a link the worker's.
+    pub(crate) fn worker(&self) -> PathBuf {
+        if link::is_wanted() { self.folder.path().join("worker") } else { self.state() }
+    }
+
+    /// Returns the folder with the folders of jobs that ran.
+    pub(crate) fn jobs(&self) -> PathBuf {
+        self.worker().join("jobs")
     }
 
     /// Returns the folder that is `LASTWORD_HOME`.
@@ -45,16 +98,29 @@ impl Home {
         self.folder.path().join("work")
     }
 
+    /// Returns the folder of programs that come before all others, for commands and jobs.
+    pub(crate) fn programs(&self) -> PathBuf {
+        self.folder.path().join("bin")
+    }
+
     pub(crate) fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// Returns a command with a clean environment, eighty columns and no terminal.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
+        self.command_in(&self.work(), words)
+    }
+
+    /// Returns such a command in another folder.
+    pub(crate) fn command_in(&self, folder: &Path, words: &[&str]) -> Command {
+        let is_on_link = link::is_wanted() && self.worker().exists();
+        let named = folder.to_str().unwrap();
+        let words = if is_on_link { link::in_folder(words, named) } else { words.to_vec() };
         let mut command = Command::new(&self.executable);
-        command.args(words).current_dir(self.work()).env_clear();
+        command.args(words).current_dir(folder).env_clear();
         command
-            .env("PATH", "/usr/local/bin:/usr/bin:/bin")
+            .env("PATH", format!("{}:/usr/local/bin:/usr/bin:/bin", self.programs().display()))
             .env("HOME", self.folder.path())
             .env("USER", "ann")
             .env("LASTWORD_HOME", self.state())
@@ -145,6 +211,10 @@ impl Home {
         let pid = self.daemon_pid();
         signal(pid, rustix::process::Signal::KILL);
         until("the daemon is gone", || (!is_alive(pid)).then_some(()));
+        // A command starts a daemon; a server has a supervisor.
+        if let Some(link) = self.link.lock().unwrap().as_mut() {
+            link.serve_again(&|words| self.command(words), &[]);
+        }
     }
 
     /// Returns all processes that were started in this home and are still alive.
@@ -168,7 +238,9 @@ impl Drop for Home {
     fn drop(&mut self) {
         // If the test left the state folder unusable, the check below reports what survived.
         let ended = run_command(self.command(&["cancel", "--all", "--force"]));
-        let stopped = run_command(self.command(&["daemon", "stop", "--cancel-jobs"]));
+        let link = self.link.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let stopped = link.is_none().then(|| run_command(self.command(&["daemon", "stop", "--cancel-jobs"])));
+        drop(link);
         let survivors = self.survivors();
         if !std::thread::panicking() {
             assert!(survivors.is_empty(), "{survivors:?} are still alive after {ended:?}, {stopped:?}");

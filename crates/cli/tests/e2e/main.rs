@@ -21,6 +21,7 @@ mod follow;
 mod help;
 mod home;
 mod json;
+mod link;
 mod misuse;
 mod once;
 mod paused;

@@ -6,7 +6,7 @@ use crate::plain::plain_text;
 
 #[test]
 fn an_invalid_command_line_exits_with_2_and_starts_nothing() {
-    let home = Home::new();
+    let home = Home::empty();
     for words in [
         &[][..],
         &["frobnicate"],
@@ -59,7 +59,7 @@ fn an_invalid_command_line_exits_with_2_and_starts_nothing() {
 
 #[test]
 fn an_empty_reference_is_refused_by_every_command_that_takes_a_job() {
-    let home = Home::new();
+    let home = Home::empty();
     for words in [
         &["show", ""][..],
         &["logs", ""],
@@ -177,13 +177,19 @@ fn an_invalid_name_is_refused() {
 }
 
 #[test]
-fn arguments_and_variables_that_are_not_utf8_are_reported() {
+fn arguments_that_are_not_utf8_are_reported() {
     use std::os::unix::ffi::OsStrExt as _;
     let home = Home::new();
     let mut command = home.command(&["run", "echo"]);
     command.arg(std::ffi::OsStr::from_bytes(b"a\xffb"));
     let output = crate::home::run_command(command);
     assert_eq!(output.code, 2, "{output:?}");
+}
+
+#[test]
+fn variables_that_are_not_utf8_are_reported() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let home = Home::new();
     let mut command = home.command(&["run", "true"]);
     command.env("ODD", std::ffi::OsStr::from_bytes(b"a\xffb"));
     let output = crate::home::run_command(command);

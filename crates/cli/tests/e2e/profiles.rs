@@ -39,8 +39,8 @@ impl Checkout {
 
     /// Runs lastword below the root of the repository.
     fn run(&self, words: &[&str]) -> Output {
-        let mut command = self.home.command(words);
-        command.current_dir(self.top.join("sub")).env("TOKEN", "hunter2");
+        let mut command = self.home.command_in(&self.top.join("sub"), words);
+        command.env("TOKEN", "hunter2");
         run_command(command)
     }
 
@@ -114,6 +114,7 @@ fn options_override_the_profile_which_overrides_the_settings() {
     let checkout = Checkout::new(PROFILE);
     std::fs::write(checkout.home.state().join("config.toml"), "[limits]\nwall = '5h'\nstall = '4h'\n")
         .unwrap();
+    checkout.home.restart(&[]);
     checkout.trust();
     let (job, _) = checkout.later(&[
         "--model",
@@ -143,11 +144,13 @@ fn options_override_the_profile_which_overrides_the_settings() {
         (&json!(["true"]), &json!(null), &json!("slow"))
     );
     is_untouched_but_for_settings(&checkout.later(&["--profile", "none", "true"]).0);
-    let output = run_command({
-        let mut command = checkout.home.command(&["run", "go"]);
-        command.current_dir(&checkout.top);
-        command
-    });
+}
+
+#[test]
+fn a_variable_that_a_profile_needs_must_be_set() {
+    let checkout = Checkout::new(PROFILE);
+    checkout.trust();
+    let output = run_command(checkout.home.command_in(&checkout.top, &["run", "go"]));
     assert!(output.code == 2 && output.stderr.contains("the variable TOKEN is not set"), "{output:?}");
 }
 

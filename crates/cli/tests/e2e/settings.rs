@@ -21,7 +21,7 @@ fn settings_are_shown_with_their_origins() {
 
 #[test]
 fn c55_an_invalid_setting_makes_the_first_command_fail_and_is_named() {
-    let home = Home::new();
+    let home = Home::empty();
     std::fs::create_dir(home.state()).unwrap();
     for (text, name) in [
         ("slots = -1", "`slots`"),
@@ -152,7 +152,7 @@ fn c55_a_limit_from_the_environment_applies_to_the_submitted_job_while_a_daemon_
     let output = run_with(&home, ("LASTWORD_LIMITS__WALL", "300ms"), &["run", "sleep", "1000"]);
     assert_eq!(output.code, 124, "{output:?}");
     // Zero switches off what the daemon was started with.
-    home.ok(&["daemon", "restart", "--set", "limits.wall=1h"]);
+    home.restart(&["--set", "limits.wall=1h"]);
     assert_eq!(wall(&home.ok(&["run", "-d", "true"])), 3_600_000);
     assert_eq!(wall(&run(("LASTWORD_LIMITS__WALL", "0"), &[])), serde_json::Value::Null);
 }

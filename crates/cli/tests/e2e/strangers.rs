@@ -89,7 +89,7 @@ pub(crate) fn stand_in(home: &Home, answer: &'static str) -> std::thread::JoinHa
 
 #[test]
 fn a_daemon_of_another_version_is_reported_once_with_a_remedy() {
-    let home = Home::new();
+    let home = Home::empty();
     let body = r#"{"items":[],"next_cursor":null,"something_new":[1]}"#;
     let answer = format!(
         "HTTP/1.1 200 OK\r\nlastword-version: 99.0.0\r\ncontent-length: {}\r\n\r\n{body}",
@@ -106,7 +106,7 @@ fn a_daemon_of_another_version_is_reported_once_with_a_remedy() {
 
 #[test]
 fn a_foreign_listener_is_not_trusted() {
-    let home = Home::new();
+    let home = Home::empty();
     let daemon = stand_in(&home, "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}");
     let output = home.run(&["ls"]);
     daemon.join().unwrap();
@@ -117,10 +117,11 @@ fn a_foreign_listener_is_not_trusted() {
 
 #[test]
 fn c60_a_folder_at_the_path_of_the_socket_is_moved_aside() {
-    let home = Home::new();
+    let home = Home::empty();
     std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();
     std::fs::create_dir(home.state().join("lastword.sock")).unwrap();
     std::fs::write(home.state().join("lastword.sock/precious"), "mine").unwrap();
+    home.serve();
     home.ok(&["run", "true"]);
     let aside = std::fs::read_dir(home.state())
         .unwrap()
@@ -138,7 +139,7 @@ fn a_socket_of_another_user_is_not_used() {
     if !rustix::process::geteuid().is_root() {
         return;
     }
-    let home = Home::new();
+    let home = Home::empty();
     std::fs::DirBuilder::new().mode(0o700).create(home.state()).unwrap();
     std::os::unix::fs::chown(home.state(), Some(54_321), Some(54_321)).unwrap();
     let output = home.run(&["ls"]);

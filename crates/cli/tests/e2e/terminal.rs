@@ -25,6 +25,7 @@ pub(crate) fn shown_at_terminal(home: &Home, words: &[&str], variables: &[(&str,
 fn command(home: &Home, words: &[&str]) -> Command {
     let inner = home.command(words);
     let mut command = Command::new("script");
+    let words: Vec<&str> = inner.get_args().map(|word| word.to_str().unwrap()).collect();
     let line = format!("{} {}", inner.get_program().display(), words.join(" "));
     command.args(["--quiet", "--return", "--flush", "--command", &line, "/dev/null"]).env_clear();
     command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
@@ -63,7 +64,12 @@ impl Screen {
         set_size(&terminal, rows, columns);
         let inner = home.command(words);
         let mut command = Command::new("setsid");
-        command.arg("--ctty").arg(inner.get_program()).args(words).current_dir(home.work()).env_clear();
+        command
+            .arg("--ctty")
+            .arg(inner.get_program())
+            .args(inner.get_args())
+            .current_dir(home.work())
+            .env_clear();
         command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
         let stdio = || Stdio::from(OwnedFd::from(inside.try_clone().unwrap()));
         let child = command.stdin(stdio()).stdout(stdio()).stderr(stdio()).spawn().unwrap();

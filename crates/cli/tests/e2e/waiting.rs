@@ -115,6 +115,7 @@ fn c63_wait_survives_many_daemon_crashes() {
             let listed = home.run(&["ls"]);
             (listed.code == 0 && home.daemon_pid() != pid).then_some(())
         });
+        home.until_renewed();
     }
     assert!(is_alive(pids[0]));
     std::fs::write(go, "").unwrap();
@@ -173,7 +174,7 @@ fn a_running_job_says_since_when_it_is_silent() {
     let home = Home::new();
     let (id, _) = home.start_with_pids("echo $$; exec sleep 100", 1);
     let job = home.json(&["show", &id]);
-    let recording = home.state().join("jobs").join(job["id"].as_str().unwrap()).join("1/stdout");
+    let recording = home.jobs().join(job["id"].as_str().unwrap()).join("1/stdout");
     let written = std::fs::metadata(recording).unwrap().modified().unwrap();
     let written: jiff::Timestamp = written.try_into().unwrap();
     let since: jiff::Timestamp = job["silent_since"].as_str().unwrap().parse().unwrap();

@@ -41,10 +41,13 @@ impl<J: Store> Desk<J> {
         Ok(self.journal.spent(Day::of(self.now().wall)).await?)
     }
 
-    /// Creates a group or changes it, and wakes the worker to claim from it.
+    /// Creates a group or changes it, and wakes the worker to claim from it. Workers elsewhere are told that what they know of it is old.
     pub async fn set_group(&self, group: Group) -> Result<(), Error> {
         let name = group.name.clone();
         self.change_groups(self.journal.set_group(group)).await?;
+        if let Some(workers) = &self.workers {
+            workers.groups_changed();
+        }
         self.agenda.claim(&name);
         self.agenda.wake();
         Ok(())

@@ -156,6 +156,8 @@ mod tests {
         }
 
         fn ready(&self, _: &Line) {}
+
+        fn groups_changed(&self) {}
     }
 
     #[test]

@@ -44,16 +44,28 @@ pub enum WaitReason {
 impl<J: Store> Desk<J> {
     /// Returns why a queued job does not start.
     pub async fn wait_reason(&self, row: &Row) -> Result<WaitReason, Error> {
+        self.refresh_groups(&[row]).await?;
         self.wait_reason_beside(row, &mut HashMap::new()).await
     }
 
     /// Returns why each of some jobs does not start. Only one that waits for others is loaded; the rest is known from the rows.
     pub async fn wait_reasons(&self, rows: &[&Row]) -> Result<Vec<WaitReason>, Error> {
+        self.refresh_groups(rows).await?;
         let (mut reasons, mut groups) = (Vec::new(), HashMap::new());
         for row in rows {
             reasons.push(self.wait_reason_beside(row, &mut groups).await?);
         }
         Ok(reasons)
+    }
+
+    /// Reads the groups again if one of these jobs may wait for its group: where hosts share a journal, others pause groups and spend their
+    /// budgets.
+    async fn refresh_groups(&self, rows: &[&Row]) -> Result<(), Error> {
+        let waits = |row: &&Row| matches!(row.phase, PhaseName::Queued | PhaseName::Backoff);
+        if self.journal.is_shared() && rows.iter().any(waits) {
+            self.read_groups().await?;
+        }
+        Ok(())
     }
 
     /// Returns why a job does not start. `groups` has what is known of the slots of groups.

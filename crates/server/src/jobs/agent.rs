@@ -137,8 +137,8 @@ pub(crate) async fn resume<J: Store>(
     let EnvBody(asked) = EnvBody::<Resume>::from_request(request, &()).await?;
     agents::check_prompt(&asked.prompt)?;
     agents::check_resume(&app, principal, reference).await?;
-    let (env, by, engine) =
-        (environment(&asked.env, asked.attributes.as_ref())?, principal.name(), app.engine());
+    let env = environment(&asked.env, asked.attributes.as_ref(), app.about().fleet.is_some())?;
+    let (by, engine) = (principal.name(), app.engine());
     let prompt = (asked.prompt.as_str(), asked.fork);
     let resume = async |new, id| engine.resume_as(new, id, prompt, env, by).await;
     derive_job(&app, principal, reference, ("resume", key.as_deref(), &asked), resume).await

@@ -43,8 +43,8 @@ pub(crate) async fn retry<J: Store>(
     principal.must_be_unrestricted()?;
     let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<RetryJob>::from_request(request, &()).await?;
-    let (env, by, engine) =
-        (environment(&asked.env, asked.attributes.as_ref())?, principal.name(), app.engine());
+    let env = environment(&asked.env, asked.attributes.as_ref(), app.about().fleet.is_some())?;
+    let (by, engine) = (principal.name(), app.engine());
     let retry = async |new, id| engine.retry_as(new, id, env, by).await;
     derive_job(&app, principal, reference, ("retry", key.as_deref(), &asked), retry).await
 }

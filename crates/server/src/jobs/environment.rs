@@ -8,11 +8,18 @@ use lastword_proc::{Attributes, ResourceLimit};
 
 use crate::failure::Failure;
 
-/// Converts the environment of a request. Refuses variables that no process can have.
+/// Converts the environment of a request. Refuses variables that no process can have, and on a fleet all: they would be stored here, and the
+/// jobs run elsewhere.
 pub(super) fn environment(
     env: &BTreeMap<String, String>,
     attributes: Option<&api::Attributes>,
+    is_fleet: bool,
 ) -> Result<Env, Failure> {
+    if is_fleet && !env.is_empty() {
+        return Err(Failure::invalid(
+            "jobs of a fleet get no environment from here: name variables of the worker in `variables`",
+        ));
+    }
     let bad = env
         .iter()
         .find(|(name, value)| name.is_empty() || name.contains(['=', '\0']) || value.contains('\0'));

@@ -39,8 +39,9 @@ pub(crate) async fn submit<J: Store>(
     EnvBody(asked): EnvBody<Submit>,
 ) -> Reply {
     let key = idempotency_key(&headers)?;
-    let env = environment(&asked.env, asked.attributes.as_ref())?;
-    check(&asked, app.about().fleet.is_some())?;
+    let is_fleet = app.about().fleet.is_some();
+    let env = environment(&asked.env, asked.attributes.as_ref(), is_fleet)?;
+    check(&asked, is_fleet)?;
     let requested: Option<JobId> = match &asked.id {
         None => None,
         Some(id) => Some(id.parse().map_err(|error| Failure::invalid(format!("`id`: {error}")))?),
@@ -150,9 +151,6 @@ fn check(asked: &Submit, is_fleet: bool) -> Result<(), Failure> {
             Err(Failure::invalid("`argv` starts with an empty program name"))
         }
         () if asked.argv.iter().any(has_zero) => Err(Failure::invalid("`argv` contains a zero byte")),
-        () if is_fleet && !asked.env.is_empty() => Err(Failure::invalid(
-            "jobs of a fleet get no environment from here: name variables of the worker in `variables`",
-        )),
         () if is_fleet && asked.cwd.is_empty() => Ok(()),
         () if !asked.cwd.starts_with('/') => Err(Failure::invalid("`cwd` must be an absolute path")),
         () if has_zero(&asked.cwd) => Err(Failure::invalid("`cwd` contains a zero byte")),

@@ -1,4 +1,5 @@
-//! `bench store`, the part of PostgreSQL: the journal beside pgbench, which sends the same statement with the same rows.
+//! `bench store`, the part of PostgreSQL: the journal beside pgbench, which sends the same statement with the same rows, and beside other
+//! queues.
 //!
 //! | file | owns |
 //! |---|---|
@@ -8,12 +9,18 @@
 //! | `tail` | the feed under late commits |
 //! | `cpu` | what the server computes for a job |
 //! | `snapshot` | claims while a snapshot is held |
+//! | `others` | other queues: installing and running them |
+//! | `queues` | whole lives beside them |
+//! | `pickup` | how soon a waiting worker has a job, beside them |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result of a verb, and how far it is")]
 
 mod cpu;
 pub(crate) mod load;
+mod others;
 mod pgbench;
+mod pickup;
 mod plan;
+mod queues;
 mod snapshot;
 mod tail;
 
@@ -87,6 +94,12 @@ async fn measure(plan: &Plan<'_>) -> Outcome<Vec<Line>> {
     }
     if plan.wants("snapshot") {
         lines.push(snapshot::snapshot(plan, &server).await?);
+    }
+    if plan.wants("queues") {
+        lines.extend(queues::queues(plan, &server).await?);
+    }
+    if plan.wants("pickup") {
+        lines.extend(pickup::pickup(plan, &server).await?);
     }
     Ok(lines)
 }

@@ -14,7 +14,8 @@ pub(super) const WRITERS: usize = 2;
 pub(super) const BATCHES: [usize; 3] = [10, 100, 500];
 
 /// What `--only` may name.
-pub(super) const PARTS: [&str; 8] = ["append", "life", "slow", "wake", "tail", "stored", "cpu", "snapshot"];
+pub(super) const PARTS: [&str; 10] =
+    ["append", "life", "slow", "wake", "tail", "stored", "cpu", "snapshot", "queues", "pickup"];
 
 pub(super) type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 

@@ -13,7 +13,7 @@ use apalis_postgres::{Config, PgConnectOptions, PgPool, PostgresStorage};
 const BATCH: usize = 500;
 const WAITING_MAX: usize = 8 * BATCH;
 
-/// How often a worker looks for jobs. It is told of none: a notification for each job would cost more than a look.
+/// How often a worker looks for jobs. It does not listen: while jobs wait, a look finds a whole batch.
 const LOOK: Duration = Duration::from_millis(5);
 
 /// Jobs that have begun.

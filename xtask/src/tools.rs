@@ -106,7 +106,7 @@ const NEEDS: &[(&str, Where, &[&str])] = &[
     ("bugs", Where::Ci, &["PostgreSQL", "git"]),
     ("crash", Where::Ci, &["PostgreSQL"]),
     ("power-loss", Where::Ci, &["PostgreSQL", "mkfs.ext4"]),
-    ("bench", Where::Ci, &["PostgreSQL", "sqlite3", "SQLite's headers", "a C compiler", "strace"]),
+    ("bench", Where::Ci, &["PostgreSQL", "sqlite3", "SQLite's headers", "a C compiler", "strace", "npm"]),
     ("scope", Where::Ci, &["systemd", "dbus-daemon"]),
     ("agents", Where::Ci, &["npm", "git", "tmux"]),
     ("orphans", Where::Ci, &["npm"]),

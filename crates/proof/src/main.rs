@@ -23,7 +23,7 @@ const USAGE: &str = "usage: lastword-proof VERB; with `--bug NAME`, that bug is 
   crash STORE [--rounds COUNT] [--seed NUMBER] [--bug NAME]
   power-loss STORE [--images COUNT] [--seed NUMBER] [--bug NAME]
   history FOLDER JOBS
-  bench store [sqlite|postgres] [--rounds COUNT] [--stored EVENTS] [--json]
+  bench store [sqlite|postgres] [--only PART] [--rounds COUNT] [--stored EVENTS] [--json]
   bench link [--rounds COUNT]
   scale fleet [--short]";
 

@@ -22,6 +22,6 @@ pub fn main(args: &[String]) -> Result<(), Box<dyn std::error::Error>> {
             postgres::bench(&Args::new(rest))
         }
         [what, rest @ ..] if what == "link" => link::bench(&Args::new(rest)),
-        _ => Err("bench store [sqlite|postgres] [--rounds N] [--stored EVENTS] [--json], or bench link [--rounds N]".into()),
+        _ => Err("bench store [sqlite|postgres] [--only PART] [--rounds N] [--stored EVENTS] [--json], or bench link [--rounds N]".into()),
     }
 }

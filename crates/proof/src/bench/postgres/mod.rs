@@ -1,31 +1,36 @@
-//! `bench store`, the part of PostgreSQL: the journal beside pgbench, which sends the same statement with the same rows.
+//! `bench store`, the part of PostgreSQL: the journal beside pgbench, which sends the same statement with the same rows, and beside other
+//! queues.
 //!
 //! | file | owns |
 //! |---|---|
+//! | `plan` | what the parts share |
 //! | `load` | callers of the journal |
 //! | `pgbench` | scripts for the program beside it |
 //! | `tail` | the feed under late commits |
+//! | `cpu` | what the server computes for a job |
+//! | `snapshot` | claims while a snapshot is held |
+//! | `others` | other queues: installing and running them |
+//! | `queues` | whole lives beside them |
+//! | `pickup` | how soon a waiting worker has a job, beside them |
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result of a verb, and how far it is")]
 
+mod cpu;
 pub(crate) mod load;
+mod others;
 mod pgbench;
+mod pickup;
+mod plan;
+mod queues;
+mod snapshot;
 mod tail;
 
-use std::time::Duration;
-
 use lastword_core::worker_labels::WorkerLabels;
-use lastword_store::postgres::{Options, Postgres};
 
 use self::load::Running;
+use self::plan::{BATCHES, Outcome, PARTS, Plan, WRITERS, open};
 use super::table::{Goal, Line, json, median, text};
 use crate::args::Args;
 use crate::pg::{Server, Settings, SlowFlush, options};
-
-/// Connections that write, on both sides.
-const WRITERS: usize = 2;
-
-/// Sizes of batches that are compared.
-const BATCHES: [usize; 3] = [10, 100, 500];
 
 /// Callers of single events, and connections of single rows.
 const CALLERS: usize = 32;
@@ -39,26 +44,11 @@ const FLUSH_MICROS: u64 = 1_000;
 const EVENTS: &str = "select count(*) from events";
 const ENDED: &str = "select count(*) from jobs where phase = 'ended'";
 
-type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
-
-struct Plan<'a> {
-    args: &'a Args<'a>,
-    rounds: usize,
-    seconds: u64,
-}
-
-impl Plan<'_> {
-    fn wants(&self, name: &str) -> bool {
-        self.args.text("--only").is_none_or(|only| only == name)
-    }
-
-    fn time(&self) -> Duration {
-        Duration::from_secs(self.seconds)
-    }
-}
-
 /// Runs what `--only` names, or everything, and prints the table. Fails if a goal was not reached.
 pub fn bench(args: &Args<'_>) -> Outcome<()> {
+    if let Some(only) = args.text("--only").filter(|only| !PARTS.contains(only)) {
+        return Err(format!("--only {only}: the parts are {}", PARTS.join(", ")).into());
+    }
     let plan = Plan { args, rounds: args.value("--rounds", 5)?, seconds: args.value("--seconds", 3)? };
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let lines = runtime.block_on(measure(&plan))?;
@@ -99,12 +89,19 @@ async fn measure(plan: &Plan<'_>) -> Outcome<Vec<Line>> {
     if plan.wants("stored") {
         lines.push(stored(plan, &server).await?);
     }
+    if plan.wants("cpu") {
+        lines.extend(cpu::cpu(plan, &server).await?);
+    }
+    if plan.wants("snapshot") {
+        lines.push(snapshot::snapshot(plan, &server).await?);
+    }
+    if plan.wants("queues") {
+        lines.extend(queues::queues(plan, &server).await?);
+    }
+    if plan.wants("pickup") {
+        lines.extend(pickup::pickup(plan, &server).await?);
+    }
     Ok(lines)
-}
-
-async fn open(server: &Server, database: &str, batch_max: usize, wake: bool) -> Outcome<Postgres> {
-    let options = Options { writers: WRITERS, batch_max, wake, ..options() };
-    Ok(Postgres::open(&server.url(database), options).await?)
 }
 
 /// Appends of running jobs, at equal batches.

@@ -40,6 +40,18 @@ impl Script {
     ) -> Outcome<f64> {
         let client = server.client(database).await;
         let before: i64 = client.query_one(count, &[]).await?.get(0);
+        let Ran { tps, runs, complaint } = self.run(server, database, seconds).await?;
+        let after: i64 = client.query_one(count, &[]).await?.get(0);
+        if after - before != runs as i64 * self.rows as i64 {
+            return Err(
+                format!("pgbench ran {runs} times, but {} rows came: {complaint}", after - before).into()
+            );
+        }
+        Ok(tps * self.rows as f64)
+    }
+
+    /// Runs it and believes what pgbench says.
+    pub(super) async fn run(&self, server: &Server, database: &str, seconds: u64) -> Outcome<Ran> {
         let file = tempfile::NamedTempFile::new()?;
         fs::write(&file, &self.text)?;
         let mut pgbench = Command::new(binary("pgbench")?);
@@ -52,19 +64,22 @@ impl Script {
             let line = said.lines().find_map(|line| line.strip_prefix(name))?;
             line.split([' ', '/']).find_map(|word| word.parse::<f64>().ok())
         };
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        let (Some(tps), Some(runs)) = (field("tps = "), field("number of transactions actually processed: "))
-        else {
-            return Err(format!("pgbench: {said}{complaint}").into());
-        };
-        let after: i64 = client.query_one(count, &[]).await?.get(0);
-        if after - before != runs as i64 * self.rows as i64 || runs == 0.0 {
-            return Err(
-                format!("pgbench ran {runs} times, but {} rows came: {complaint}", after - before).into()
-            );
+        let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+        match (field("tps = "), field("number of transactions actually processed: ")) {
+            (Some(tps), Some(runs)) if runs > 0.0 => Ok(Ran { tps, runs, complaint }),
+            _ => Err(format!("pgbench: {said}{complaint}").into()),
         }
-        Ok(tps * self.rows as f64)
     }
+}
+
+/// What a run of a script came to.
+pub(super) struct Ran {
+    /// Runs of the script per second, without the time to connect.
+    tps: f64,
+    /// Runs of the script.
+    pub(super) runs: f64,
+    /// What pgbench complained about.
+    complaint: String,
 }
 
 /// What differs between the batches of a life.
@@ -274,7 +289,7 @@ pub(super) async fn lives(
         "SIZE",
         "0::smallint",
         "0",
-        "'00000000-0000-0000-0000-000000000000'",
+        "'00000000-0000-0000-0000-000000000000'::uuid",
         "'{}'",
         "1",
         "'{}'",

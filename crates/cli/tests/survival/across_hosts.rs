@@ -16,15 +16,21 @@ use crate::home::{Home, is_alive, kill, parent, pids_in, signal, until};
 /// A worker in the fleet, as it is started.
 const WORKER: [&str; 3] = ["worker", "--slots=4", LEASE];
 
-/// A lease that outlasts a database that is started again.
+/// A lease that outlasts a worker or a database that is started again.
 const LONG_LEASE: &str = "--lease=15s";
+const LONG_WORKER: [&str; 3] = ["worker", "--slots=4", LONG_LEASE];
 
 /// Starts two servers and a worker at each: ann at the first, bob at the second.
 fn two_of_each() -> (Fleet, [usize; 2], [usize; 2]) {
+    two_of_each_with(LEASE)
+}
+
+fn two_of_each_with(lease: &str) -> (Fleet, [usize; 2], [usize; 2]) {
     let mut fleet = Fleet::new();
     let servers = [fleet.server(), fleet.server()];
-    let workers = [fleet.worker("ann", &servers[..1]), fleet.worker("bob", &servers[1..])];
-    (fleet, servers, workers)
+    let ann = fleet.worker_with("ann", &servers[..1], &[lease]);
+    let bob = fleet.worker_with("bob", &servers[1..], &[lease]);
+    (fleet, servers, [ann, bob])
 }
 
 /// Starts a job on one worker that goes on until a file is there, and returns its id.
@@ -201,7 +207,7 @@ fn c34_c35_c102_a_worker_that_was_frozen_harms_nothing_of_the_one_that_has_its_j
 
 #[test]
 fn c36_a_record_a_lease_and_a_process_are_three_things() {
-    let (mut fleet, [server, _], [_, bob]) = two_of_each();
+    let (mut fleet, [server, _], [_, bob]) = two_of_each_with(LONG_LEASE);
     let go = fleet.home(server).path("go");
     let home = fleet.home(server);
     let (of_ann, of_bob) = (start_on(home, "ann", &go, 0), start_on(home, "bob", &go, 6));
@@ -214,12 +220,12 @@ fn c36_a_record_a_lease_and_a_process_are_three_things() {
     keepers.into_iter().chain([on_ann]).for_each(kill);
     let home = fleet.home(server);
     ends_with(home, &of_ann, 1);
-    assert!(began.elapsed() < Duration::from_secs(3), "{:?}: the lease of ann goes on", began.elapsed());
+    assert!(began.elapsed() < Duration::from_secs(15), "{:?}: the lease of ann goes on", began.elapsed());
     let shown = home.show(&of_ann);
     assert_eq!((&shown["outcome"], &shown["attempts"][0]["exit"]), (&"lost".into(), &Value::Null), "{shown}");
     assert_ne!(shown["attempts"][0]["receipt"]["proof"], "lease_self_fenced", "{shown}");
     assert!(is_alive(on_bob) && home.show(&of_bob)["phase"] == "running");
-    fleet.start_again(bob, &WORKER);
+    fleet.start_again(bob, &LONG_WORKER);
     std::fs::write(go, "").unwrap();
     let home = fleet.home(server);
     ends_with(home, &of_bob, 1);
@@ -228,7 +234,7 @@ fn c36_a_record_a_lease_and_a_process_are_three_things() {
 
 #[test]
 fn c37_c102_workers_that_are_killed_at_once_each_take_over_what_is_theirs() {
-    let (mut fleet, [one, other], workers) = two_of_each();
+    let (mut fleet, [one, other], workers) = two_of_each_with(LONG_LEASE);
     let go = fleet.home(one).path("go");
     let jobs = [("ann", 7), ("bob", 8)].map(|(name, code)| start_on(fleet.home(one), name, &go, code));
     let leaders = jobs.each_ref().map(|job| fleet.home(one).leader(job));
@@ -236,11 +242,11 @@ fn c37_c102_workers_that_are_killed_at_once_each_take_over_what_is_theirs() {
         fleet.members[worker].kill();
     }
     for worker in workers {
-        fleet.start_again(worker, &WORKER);
+        fleet.start_again(worker, &LONG_WORKER);
     }
     // They are alive under the leases of the next lives, and neither server says otherwise.
     let began = Instant::now();
-    until("the leases before are over", || began.elapsed() > Duration::from_secs(4));
+    until("the leases before are over", || began.elapsed() > Duration::from_secs(16));
     assert!(leaders.iter().all(|leader| is_alive(*leader)));
     for job in &jobs {
         assert_eq!(fleet.home(other).show(job)["phase"], "running");
@@ -290,7 +296,7 @@ fn c38_a_worker_that_is_cut_off_has_no_tree_when_another_begins() {
 
 #[test]
 fn c39_what_was_asked_while_the_workers_were_away_is_done_once() {
-    let (mut fleet, [one, other], workers) = two_of_each();
+    let (mut fleet, [one, other], workers) = two_of_each_with(LONG_LEASE);
     let (go, ran) = (fleet.home(one).path("go"), fleet.home(one).path("ran"));
     let of_ann = start_on(fleet.home(one), "ann", &go, 0);
     let of_bob = start_on(fleet.home(one), "bob", &go, 0);
@@ -303,7 +309,7 @@ fn c39_what_was_asked_while_the_workers_were_away_is_done_once() {
     assert!(asked.out.contains("stopping"), "{}{}", asked.out, asked.err);
     let next = fleet.home(other).start(&format!("echo again >>{}", ran.display()));
     for worker in workers {
-        fleet.start_again(worker, &WORKER);
+        fleet.start_again(worker, &LONG_WORKER);
     }
     let home = fleet.home(one);
     ends_with(home, &of_ann, 3);

@@ -38,7 +38,7 @@ type Tls = TlsStream<TcpStream>;
 pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStream) {
     let Ok(stranger) = Arc::clone(&server.strangers).try_acquire_owned() else { return };
     let greeting = timeout(server.options.timing.handshake, greet(server, stream));
-    let Ok(Ok(Some(Greeted { inbox, writer, principal, hello, _seat }))) = greeting.await else { return };
+    let Ok(Ok(Some(Greeted { inbox, mut writer, principal, hello, _seat }))) = greeting.await else { return };
     drop(stranger);
     let watched = watch(&server.gate, principal.clone(), hello);
     let (outbox, mut lanes) = outbox::<Counted>();
@@ -53,6 +53,9 @@ pub(super) async fn run<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStr
     };
     let desk = Desk::new(server.store.clone(), principal, *clock, ear, entry.clone(), hosts.clone());
     let desk = Arc::new(desk);
+    // After it has entered: a worker that knows that it is connected is not called away.
+    let welcomed = timeout(timing.handshake, welcome(server, &mut writer));
+    let Ok(Ok(())) = welcomed.await else { return };
     // Whatever ends first ends the connection; requests that are under way are dropped with their answers.
     tokio::select! {
         _ = lanes.write(writer, timing, |(message, _)| Some(message)) => {}
@@ -110,11 +113,15 @@ async fn greet<S: Store, G: Gate>(server: &Server<S, G>, stream: TcpStream) -> i
             Some(seat)
         }
     };
-    let welcome = Welcome { journal: server.options.journal.clone() };
-    let body = serde_json::to_vec(&welcome).map_err(io::Error::other)?;
-    Message { kind: Kind::Welcome, stream: 0, body }.write(&mut writer).await?;
     inbox.trust();
     Ok(Some(Greeted { inbox, writer, principal, hello, _seat: seat }))
+}
+
+/// Tells a client that it was let in.
+async fn welcome<S: Store, G: Gate>(server: &Server<S, G>, writer: &mut WriteHalf<Tls>) -> io::Result<()> {
+    let welcome = Welcome { journal: server.options.journal.clone() };
+    let body = serde_json::to_vec(&welcome).map_err(io::Error::other)?;
+    Message { kind: Kind::Welcome, stream: 0, body }.write(writer).await
 }
 
 /// Exchanges a one-time token, and returns the answer.

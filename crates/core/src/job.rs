@@ -28,7 +28,8 @@ pub struct Job {
     pub version: Seq,
     /// When the newest event was decided, late reports aside.
     pub updated_at: Timestamp,
-    /// When its state last changed, as a list shows it: its phase, whether it waits for a person, whether its agent works.
+    /// When its state last changed, as lists are ordered: whether it waits, is with a worker, is being stopped or has ended; whether it waits
+    /// for a person, and whether its agent works.
     pub changed_at: Timestamp,
     /// When the first event was decided.
     pub submitted_at: Timestamp,

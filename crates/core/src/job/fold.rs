@@ -48,9 +48,15 @@ impl Job {
         Ok(())
     }
 
-    /// Returns the state as a list shows it.
+    /// Returns the state by whose changes lists are ordered. From its claim on a job is with a worker; that its tree is being started, and
+    /// then runs, follows within a moment, and would move the job in every list twice more.
     fn state(&self) -> (Option<PhaseName>, bool, bool) {
-        (PhaseName::of(&self.phase), self.waits_for_person(), self.active_turn().is_some())
+        let phase = match &self.phase {
+            Phase::Queued { .. } if self.holder.is_some() => Some(PhaseName::Running),
+            Phase::Launching => Some(PhaseName::Running),
+            phase => PhaseName::of(phase),
+        };
+        (phase, self.waits_for_person(), self.active_turn().is_some())
     }
 
     fn refuse(&self, event: &Event, why: &'static str) -> Result<(), Illegal> {

@@ -128,15 +128,17 @@ impl<J: Store> Engine<J> {
         }
     }
 
-    /// Returns since when a running job has written nothing, by the wall clock: since its last output, or since its state last changed.
+    /// Returns since when a running job has written nothing, by the wall clock: since its last output, or since it was started or its state
+    /// last changed.
     /// `None` if it does not run or waits for a person, or its output is elsewhere.
     pub fn silent_since(&self, row: &Row) -> Option<Timestamp> {
         if row.phase != PhaseName::Running || row.summary.waiting {
             return None;
         }
+        let changed = row.summary.started_at.map_or(row.changed_at, |at| row.changed_at.max(at));
         match self.worker.host.last_written(row.job, AttemptNo(row.summary.attempts)) {
-            LastWritten::At(at) => Some(row.changed_at.max(at)),
-            LastWritten::Never => Some(row.changed_at),
+            LastWritten::At(at) => Some(changed.max(at)),
+            LastWritten::Never => Some(changed),
             LastWritten::Unknown => None,
         }
     }

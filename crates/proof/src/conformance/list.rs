@@ -53,10 +53,10 @@ pub async fn c62_a_list_begins_with_what_a_person_should_look_at<J: Store>(journ
     }
     // The oldest job is the last to change, and then a newer one asks.
     let (job, _) = &mut live[0];
-    write_at(&journal, job, None, NOW.plus_ms(5_000), vec![jobs::cancel_requested()]).await;
+    write_at(&journal, job, None, LATER.plus_ms(5_000), vec![jobs::cancel_requested()]).await;
     let (job, fence) = &mut live[1];
     let facts = vec![paused(job)];
-    write_at(&journal, job, Some(fence), NOW.plus_ms(4_000), facts).await;
+    write_at(&journal, job, Some(fence), LATER.plus_ms(4_000), facts).await;
     use Section::{Live, NeedsPerson, Read, Unread};
     let expected = [(NeedsPerson, 5), (Unread, 3), (Unread, 2), (Unread, 1), (Live, 4), (Live, 6)];
     assert_eq!(all(&journal).await, expected.map(|(section, n)| (section, id(n))));
@@ -78,6 +78,17 @@ pub async fn a_job_moves_in_a_list_only_when_its_state_changes<J: Store>(journal
     submit(&journal, 2, jobs::spec(QUEUE)).await;
     write(&journal, &mut first, None, vec![jobs::limit_changed(7)]).await;
     assert_eq!(all(&journal).await, [2, 1].map(|n| (Section::Live, id(n))));
+    // A worker has taken these: that their trees are started is no further change.
+    let ann = register(&journal, "ann").await;
+    let (mut third, fence) = held(&journal, 3, jobs::spec("others"), &ann).await;
+    held(&journal, 4, jobs::spec("others"), &ann).await;
+    let facts = vec![jobs::launch_intended(&third)];
+    write_at(&journal, &mut third, Some(&fence), LATER.plus_ms(1_000), facts).await;
+    let facts = vec![jobs::launched(jobs::newest_attempt(&third))];
+    write_at(&journal, &mut third, Some(&fence), LATER.plus_ms(2_000), facts).await;
+    assert_eq!(all(&journal).await, [4, 3, 2, 1].map(|n| (Section::Live, id(n))));
+    write_at(&journal, &mut third, None, LATER.plus_ms(3_000), vec![jobs::cancel_requested()]).await;
+    assert_eq!(all(&journal).await, [3, 4, 2, 1].map(|n| (Section::Live, id(n))));
 }
 
 /// Pages join without a gap or a repeat. A row that changes or is read meanwhile is left out of the later pages, and a clock that was ahead

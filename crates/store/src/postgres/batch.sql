@@ -24,7 +24,7 @@
     from input cross join here where expected = 0 and fence_owner is null
     on conflict (job) do nothing
     returning job, queue, priority, due, labels, holder_owner, provider, reference,
-        (holder_owner is not null)::int as change
+        (holder_owner is not null)::int as change, false as waited, false as drove
 ), moved as (
     update jobs j set
         version = i.version, phase = i.phase, due = i.due, holder_owner = i.holder_owner,
@@ -34,7 +34,7 @@
         -- What is written of an ended job changes no state, and it may have been read.
         section = case when j.outcome is null then i.section else j.section end,
         changed_at = case when j.outcome is null then i.changed_at else j.changed_at end
-    -- The row as it was before: whether it was held.
+    -- The row as it was before: whether the job was held, waited, or drove a conversation.
     from input i, here h, jobs o
     where j.job = i.job and i.expected > 0 and j.version = i.expected and o.job = i.job and o.version = i.expected
         and (j.outcome is null or i.late_only)
@@ -48,7 +48,7 @@
             and i.fence_incarnation between h.instance_first and h.instance_last
         ))
     returning j.job, j.queue, j.priority, j.due, j.labels, j.holder_owner, j.provider, j.reference,
-        (j.holder_owner is not null)::int - (o.holder_owner is not null)::int
+        (j.holder_owner is not null)::int - (o.holder_owner is not null)::int, o.due is not null, o.provider is not null
 ), stored as materialized (
     select * from born union all select * from moved
 ), told as (
@@ -63,7 +63,7 @@
     select job, queue, priority, due, labels from stored where due is not null
     on conflict (job) do update set due = excluded.due where ready.due <> excluded.due
 ), waits_no_more as (
-    delete from ready r using stored s where r.job = s.job and s.due is null
+    delete from ready r using stored s where r.job = s.job and s.due is null and s.waited
 ), slots_changed as (
     insert into slot_changes (queue, change)
     select s.queue, s.change
@@ -71,7 +71,7 @@
     where s.change <> 0 and exists (select from queues q where q.queue = s.queue)
 ), left_alone as (
     delete from conversations c using stored s
-    where c.job = s.job
+    where c.job = s.job and s.drove
         and (s.holder_owner is null or s.provider is null or (c.provider, c.reference) <> (s.provider, s.reference))
 ), driven as (
     insert into conversations (provider, reference, job)

@@ -46,7 +46,12 @@ const ID: &str = select_rows!("job = $1");
 const LIVE: &str = select_rows!("name = $1 and outcome is null order by job desc limit 1");
 const NAMED: &str = select_rows!("name = $1 order by job desc limit 1");
 const SHORT: &str =
-    select_rows!("substring(uuid_send(job) from 12) between $1 and $2 order by job desc limit $3");
+    select_rows!(
+        "job in (
+            select e.job from events e
+            where e.seq = 1 and substring(uuid_send(e.job) from 12) between $1 and $2 order by e.job desc limit $3
+        ) order by job desc"
+    );
 const BEGUN: &str = select_rows!("job between $1 and $2 order by job desc limit $3");
 
 /// The answers are of the moment before the delete: the job was there and had ended, or was there.
@@ -78,13 +83,16 @@ const MARK_SEEN: &str = with_here!(
 );
 
 const PRUNABLE: &str = "
-    select job from jobs where outcome is not null and updated_at < $1 and (seen_at > 0 or $2)
-    order by updated_at, job limit $3";
-const UNREAD: &str =
-    "select count(*) from jobs where outcome is not null and updated_at < $1 and not (seen_at > 0 or $2)";
+    select job from (
+        (select changed_at, job from jobs where section = $4 and changed_at < $1 order by changed_at, job limit $3)
+        union all
+        (select changed_at, job from jobs where section = $5 and changed_at < $1 and $2 order by changed_at, job limit $3)
+    ) ended
+    order by changed_at, job limit $3";
+const UNREAD: &str = "select count(*) from jobs where section = $3 and changed_at < $1 and not $2";
 
 const COUNT_LIVE: &str = "select phase, count(*) from jobs where outcome is null group by phase";
-const COUNT_ENDED: &str = "select count(*) from jobs where outcome is not null";
+const COUNT_ENDED: &str = "select count(*) from jobs where section = any ($1)";
 
 /// Returns rows, newest job first. Summaries are compared here, page by page, until there are enough.
 async fn rows(pool: &Pool, filter: &Filter, before: Option<JobId>, limit: u32) -> Try<Vec<Row>> {
@@ -164,8 +172,9 @@ async fn remove(pool: &Pool, witness: &Witness, job: JobId, now: Timestamp) -> T
 
 async fn prunable(pool: &Pool, prune: &Prune) -> Try<Prunable> {
     let (before, limit) = (number(prune.before.0), i64::from(prune.limit));
-    let jobs = query(pool, PRUNABLE, &[&before, &prune.unread, &limit]).await?;
-    let unread = query(pool, UNREAD, &[&before, &prune.unread]).await?;
+    let (read, unread) = (Section::Read.number(), Section::Unread.number());
+    let jobs = query(pool, PRUNABLE, &[&before, &prune.unread, &limit, &read, &unread]).await?;
+    let unread = query(pool, UNREAD, &[&before, &prune.unread, &unread]).await?;
     let kept_unread = unread.first().map_or(0, |row| row.get::<_, i64>(0)) as u64;
     Ok(Prunable { jobs: jobs.iter().map(|row| job_id(row.get(0))).collect::<Result<_>>()?, kept_unread })
 }
@@ -177,7 +186,9 @@ async fn counts(pool: &Pool) -> Try<Counts> {
         let unknown = || Error::Corrupt(format!("a job is in the phase `{}`", phase.escape_default()));
         counts.insert(PhaseName::parse(phase).ok_or_else(unknown)?, row.get::<_, i64>(1) as u64);
     }
-    let ended = query(pool, COUNT_ENDED, &[]).await?;
+    let ended = Section::ALL.into_iter().filter(|section| section.is_ended());
+    let ended: Vec<i16> = ended.map(Section::number).collect();
+    let ended = query(pool, COUNT_ENDED, &[&ended]).await?;
     let ended = ended.first().map_or(0, |row| row.get::<_, i64>(0));
     if ended > 0 {
         counts.insert(PhaseName::Ended, ended as u64);

@@ -1,28 +1,59 @@
-with recursive sets (labels) as (
-    (select r.labels from ready r where r.queue = $1 order by r.labels limit 1)
+-- The line of the mark is known, and all of its rows before the mark are deleted ones: no step reads it from its beginning.
+with recursive sets (labels, is_below) as (
+    (select r.labels, true from ready r where r.queue = $1 and r.labels < $10 order by r.labels limit 1)
+    union all
+    (select r.labels, false from ready r where r.queue = $1 and r.labels > $10 order by r.labels limit 1)
     union all
     -- From one set of labels to the next without reading the jobs that need them.
-    select (select r.labels from ready r where r.queue = $1 and r.labels > s.labels order by r.labels limit 1)
+    select case
+        when s.is_below then (
+            select r.labels from ready r where r.queue = $1 and r.labels > s.labels and r.labels < $10
+            order by r.labels limit 1
+        )
+        else (select r.labels from ready r where r.queue = $1 and r.labels > s.labels order by r.labels limit 1)
+    end, s.is_below
     from sets s where s.labels is not null
-), levels (labels, priority) as (
+), levels (labels, priority, is_above) as (
+    (select $10, $4, null::boolean where string_to_array($10, ' ') <@ $9::text[])
+    union all
+    (
+        select $10, r.priority, true from ready r
+        where r.queue = $1 and r.labels = $10 and r.priority > $4 and string_to_array($10, ' ') <@ $9
+        order by r.priority desc limit 1
+    )
+    union all
+    (
+        select $10, r.priority, false from ready r
+        where r.queue = $1 and r.labels = $10 and r.priority < $4 and string_to_array($10, ' ') <@ $9
+        order by r.priority desc limit 1
+    )
+    union all
     select s.labels, (
         select r.priority from ready r where r.queue = $1 and r.labels = s.labels order by r.priority desc limit 1
-    ) from sets s where string_to_array(s.labels, ' ') <@ $9::text[]
+    ), false
+    from sets s where string_to_array(s.labels, ' ') <@ $9
     union all
-    select l.labels, (
-        select r.priority from ready r where r.queue = $1 and r.labels = l.labels and r.priority < l.priority
-        order by r.priority desc limit 1
-    ) from levels l where l.priority is not null
+    select l.labels, case
+        when l.is_above then (
+            select r.priority from ready r
+            where r.queue = $1 and r.labels = l.labels and r.priority < l.priority and r.priority > $4
+            order by r.priority desc limit 1
+        )
+        else (
+            select r.priority from ready r where r.queue = $1 and r.labels = l.labels and r.priority < l.priority
+            order by r.priority desc limit 1
+        )
+    end, l.is_above
+    from levels l where l.priority is not null and l.is_above is not null
 ), lines as materialized (
-    select l.labels, l.priority, l.labels = $10 and l.priority = $4 as marked
+    select l.labels, l.priority, l.is_above is null as marked
     from levels l
     cross join lateral (
         select r.due, r.job from ready r
         where r.queue = $1 and r.labels = l.labels and r.priority = l.priority and r.due <= $2
             and (r.due, r.job) >= (
-                case when l.labels = $10 and l.priority = $4 then $5::bigint else 0 end,
-                case when l.labels = $10 and l.priority = $4 then $6::uuid
-                    else '00000000-0000-0000-0000-000000000000' end
+                case when l.is_above is null then $5::bigint else 0 end,
+                case when l.is_above is null then $6::uuid else '00000000-0000-0000-0000-000000000000' end
             )
         order by r.due, r.job limit 1
     ) first

@@ -26,6 +26,7 @@ const STEPS: &[&str] = &[
     include_str!("claims.sql"),
     include_str!("enrolments.sql"),
     include_str!("servers.sql"),
+    include_str!("rows.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

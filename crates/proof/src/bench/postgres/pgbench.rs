@@ -131,7 +131,7 @@ impl Batch<'_> {
             text(None),
             text(None),
             fill(":at::bigint"),
-            fill(":at::bigint"),
+            fill(&format!("(:at::bigint + {expected})")),
             fill("false"),
             ":summaries::text[]".to_owned(),
             each(&|_, _| ":jobs::uuid[]".to_owned()),
@@ -143,7 +143,12 @@ impl Batch<'_> {
             each(&|_, fact| format!(":{fact}::text[]")),
             text(None),
             fill(if self.outcome.is_some() { "1::smallint" } else { "2::smallint" }),
-            fill(":at::bigint"),
+            // That a tree is being started and then runs is no change of state after the claim.
+            fill(&if self.fenced && self.held {
+                "(:at::bigint + 1)".to_owned()
+            } else {
+                format!("(:at::bigint + {expected})")
+            }),
             ":identity".to_owned(),
             "0".to_owned(),
             text(Some("")),

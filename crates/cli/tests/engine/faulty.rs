@@ -37,6 +37,8 @@ pub(crate) struct Faulty<J = Sqlite> {
     pub(crate) loaded: Arc<AtomicU64>,
     /// How often the lives of others were looked at.
     pub(crate) looks: Arc<AtomicU64>,
+    /// How often the groups were read.
+    pub(crate) group_reads: Arc<AtomicU64>,
     /// Appends to this job wait at this gate.
     pub(crate) held_back: HeldBack,
 }
@@ -73,6 +75,7 @@ impl<J> Faulty<J> {
             damage_claim: Arc::default(),
             loaded: Arc::default(),
             looks: Arc::default(),
+            group_reads: Arc::default(),
             held_back: Arc::default(),
         }
     }
@@ -210,6 +213,7 @@ impl<J: Store> Catalog for Faulty<J> {
 
 impl<J: Store> Groups for Faulty<J> {
     async fn groups(&self) -> Result<Vec<Group>> {
+        self.group_reads.fetch_add(1, Ordering::Relaxed);
         self.reach()?.groups().await
     }
 

@@ -10,8 +10,8 @@ use lastword_core::{HostId, Job, JobId, OwnerId, Seq};
 use lastword_engine::{Engine, Jobs, LocalHost, Options};
 use lastword_store::memory::Memory;
 
-use super::faulty::Faulty;
-use super::{Bench, end_of, leader_of, outcome, run, until, wish};
+use super::faulty::{Faulty, RENEWALS};
+use super::{Bench, HOUR_MS, end_of, leader_of, outcome, run, until, wish};
 use crate::common::{self, start_nursery};
 
 const LEASE_MS: u64 = 3_000;
@@ -21,16 +21,27 @@ type Worker = Engine<Faulty<Memory>>;
 
 /// Starts a worker on its own host.
 fn start(bench: &Bench, journal: &Faulty<Memory>, name: &str) -> Worker {
+    start_with(bench, journal, name, |_| {})
+}
+
+fn start_with(
+    bench: &Bench,
+    journal: &Faulty<Memory>,
+    name: &str,
+    change: impl FnOnce(&mut Options),
+) -> Worker {
     let folder = bench.cwd().join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let host = LocalHost::new(folder.join("jobs"), || Ok(start_nursery())).unwrap();
-    let host = host.with_leases(folder.join("leases")).unwrap();
-    let options = Options {
+    // What runs here may have been submitted at another host.
+    let host = host.with_leases(folder.join("leases")).unwrap().with_env(std::env::vars_os().collect());
+    let mut options = Options {
         lease_ms: LEASE_MS,
         margin_ms: MARGIN_MS,
         sweep_ms: 500,
         ..Options::new(OwnerId(name.into()), HostId(name.into()))
     };
+    change(&mut options);
     Engine::start(journal.clone(), host, options)
 }
 
@@ -146,4 +157,30 @@ async fn c38_a_worker_whose_lease_ran_out_begins_another_life() {
     assert_eq!(outcome(&end_of(&ann, next).await).0, Outcome::Completed);
     let told = ann.desk().troubles();
     assert!(told.iter().any(|trouble| trouble.what.contains("its lease ran out")), "{told:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_a_worker_heard_of_while_its_renewal_was_late_is_claimed() {
+    let bench = Bench::new();
+    let journal = Memory::shared(1);
+    let (slow, near) = (Faulty::new(journal.clone()), Faulty::new(journal));
+    // A hint that it loses stays lost.
+    let ann = start_with(&bench, &slow, "ann", |options| options.sweep_ms = HOUR_MS);
+    let bob = start_with(&bench, &near, "bob", |options| options.slots = Some(0));
+    let leader = leader_of(&ann, run(&ann, canary(&bench)).await).await;
+    let held_back = slow.renewals.acquire_many(RENEWALS).await.unwrap();
+    common::until("its keeper ends the tree", || (!leader.is_alive()).then_some(()));
+
+    // It reads the groups when it hears of one that it does not know, and then claims. With the second read it is done with the first group.
+    let mut ids = Vec::new();
+    for group in ["night", "day"] {
+        let before = slow.group_reads.load(Ordering::Relaxed);
+        ids.push(run(&bob, Spec { group: group.to_owned(), ..bench.script("true") }).await);
+        let heard = || (slow.group_reads.load(Ordering::Relaxed) > before).then_some(());
+        common::until("ann has heard of the group", heard);
+    }
+    drop(held_back);
+    for id in ids {
+        assert_eq!(outcome(&end_of(&bob, id).await).0, Outcome::Completed);
+    }
 }

@@ -142,6 +142,8 @@ impl<J: Store> Worker<J> {
         }
         let present = Present { claimant, beat, deadline, sent: sent_at, settling };
         let mut slot = lock(&self.life);
+        // If the answer comes after the lease before has run out, this life could not claim meanwhile, although it goes on.
+        let could_claim = life.is_some() && slot.as_ref().is_some_and(|before| !self.is_over(before));
         match life {
             None => {
                 *slot = Some(present);
@@ -153,6 +155,11 @@ impl<J: Store> Worker<J> {
             Some(_) => *slot = Some(present),
         }
         drop(slot);
+        if !could_claim {
+            // What it heard until now is forgotten, and its server does not tell it again before it asks.
+            self.desk.agenda.ask_for_sweep();
+            self.desk.agenda.wake();
+        }
         for job in news {
             self.desk.agenda.tasks.nudge(job);
         }

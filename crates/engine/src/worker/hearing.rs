@@ -14,9 +14,10 @@ use lastword_store::{Cursor, Error, Store};
 
 use super::Worker;
 
-/// How often a clerk looks without a hint, at least. A hint is lost only together with a connection to the database or with a server, and the
-/// holder of a job hears of news with its next renewal too.
-const INTERVAL: Duration = Duration::from_secs(20);
+/// The longest time between two looks of a clerk. A hint is lost only together with a connection to the database or with a server, and the holder
+/// of a job hears of news with its next renewal too. But nothing gives a hint when the clock of the database is set right, which makes jobs due.
+/// So a clerk looks once in a lease, within which everything else goes on after a fault.
+const INTERVAL_MAX: Duration = Duration::from_secs(20);
 
 /// Between a look that followed a hint and one more: a transaction that was open during the first may have held the feed back, and need not
 /// give a hint when it is over.
@@ -80,7 +81,7 @@ impl<J: Store> Hearing<J> {
                 tokio::time::sleep(RETRY).await;
             }
         }
-        let mut next = INTERVAL;
+        let mut next = self.interval();
         loop {
             let (hint, is_hint) = tokio::select! {
                 hint = hints.next() => (hint, true),
@@ -148,12 +149,17 @@ impl<J: Store> Hearing<J> {
                 break;
             }
         }
-        let Some(workers) = &desk.workers else { return Ok(INTERVAL) };
+        let Some(workers) = &desk.workers else { return Ok(self.interval()) };
         let ready = desk.journal.ready(desk.now().wall).await?;
         for line in &ready.lines {
             workers.ready(line);
         }
-        Ok(ready.next_ms.map_or(INTERVAL, |ms| INTERVAL.min(Duration::from_millis(ms))))
+        Ok(ready.next_ms.map_or(self.interval(), |ms| self.interval().min(Duration::from_millis(ms))))
+    }
+
+    /// Returns how long a clerk waits for a hint.
+    fn interval(&self) -> Duration {
+        self.worker.options.lease().min(INTERVAL_MAX)
     }
 
     async fn pass_on(&self, heard: Heard) -> Result<(), Error> {
@@ -176,5 +182,94 @@ impl<J: Store> Hearing<J> {
             desk.agenda.wake();
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use lastword_core::decide::submit;
+    use lastword_core::limits::Limits;
+    use lastword_core::spec::Spec;
+    use lastword_core::{
+        Append, AppendId, Awake, BootTime, HostId, Job, JobId, Now, OwnerId, Seq, Timestamp,
+    };
+    use lastword_store::attempts::Attempts;
+    use lastword_store::memory::Memory;
+    use lastword_store::{Journal, Line, Workers};
+
+    use super::*;
+    use crate::agenda::Agenda;
+    use crate::desk::Desk;
+    use crate::host::{Clock, ServerHost};
+    use crate::{Options, lock::lock};
+
+    const LEASE_MS: u64 = 3_000;
+
+    const RIGHT: Timestamp = Timestamp(1_794_700_800_000);
+    const AN_HOUR_MS: u64 = 3_600_000;
+
+    /// A clock that a test sets.
+    struct Wall(AtomicU64);
+
+    impl Clock for Wall {
+        fn now(&self) -> Now {
+            Now { wall: Timestamp(self.0.load(Ordering::Relaxed)), awake: Awake(0) }
+        }
+
+        fn since_boot(&self) -> BootTime {
+            BootTime(0)
+        }
+
+        fn random(&self, _: &mut [u8]) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// Notes which groups workers are told of.
+    #[derive(Debug, Default)]
+    struct Told(Mutex<Vec<String>>);
+
+    impl Workers for Told {
+        fn news(&self, _: &OwnerId, _: JobId) {}
+
+        fn ready(&self, line: &Line) {
+            lock(&self.0).push(line.group.clone());
+        }
+
+        fn groups_changed(&self) {}
+    }
+
+    /// No worker is connected.
+    struct Nobody;
+
+    impl Attempts for Nobody {}
+
+    #[tokio::test]
+    async fn a_clerk_looks_within_a_lease_at_jobs_that_a_wrong_clock_puts_off() {
+        let journal = Memory::shared(1);
+        let job = Job::unborn(JobId::new(0, RIGHT, [1; 10]));
+        let facts = submit::decide(&job, &Arc::new(Spec::command(["true"], "/")), "ann", Limits::default());
+        let (append, _) = Append::new(&job, None, AppendId(1), RIGHT, facts.unwrap()).unwrap();
+        assert_eq!(journal.append(append).await, Ok(Seq(1)));
+
+        // The clock by which jobs are due.
+        let clock = Arc::new(Wall(AtomicU64::new(RIGHT.0 - AN_HOUR_MS)));
+        let told = Arc::new(Told::default());
+        let options = Options::new(OwnerId("server".into()), HostId("here".into()));
+        let options = options.clerk(Arc::clone(&told) as _, LEASE_MS);
+        let (agenda, _ended) = Agenda::new();
+        let desk = Desk::new(journal.clone(), Arc::clone(&clock) as _, Arc::new(agenda), &options);
+        let host = Arc::new(ServerHost::new("/nowhere".into(), Nobody, journal));
+        let mut hearing = Hearing::new(Arc::new(Worker::new(Arc::new(desk), host, options)));
+        assert_eq!(hearing.look().await, Ok(Duration::from_millis(LEASE_MS)));
+        assert!(lock(&told.0).is_empty(), "it is not due");
+
+        // It is set right, which gives no hint.
+        clock.0.store(RIGHT.0, Ordering::Relaxed);
+        hearing.look().await.unwrap();
+        assert_eq!(*lock(&told.0), ["default"]);
     }
 }

@@ -198,12 +198,10 @@ impl<J: Store> Life<J> {
     }
 
     /// Begins another life, which takes over what this one held.
-    async fn begin_again(&mut self) -> Result<(), Error> {
+    async fn begin_again(&self) -> Result<(), Error> {
         let (what, next) = lapsed(self.worker.has_run_out(), self.worker.desk.journal.is_shared());
         self.worker.desk.troubles.add(None, what, next);
         self.worker.renew(None).await?;
-        // What it heard while it could not claim is forgotten, and its server does not tell it again before it asks.
-        self.sweep_at = Instant::now();
         self.take_over().await
     }
 

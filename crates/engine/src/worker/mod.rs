@@ -115,9 +115,12 @@ impl<J: Store> Worker<J> {
     /// Reports whether the lease of this life has run out. Keepers have ended its trees then, and it must not claim or renew any more: another
     /// process may have ended it. A journal of one host has no such process, and its daemon may sleep for as long as it likes.
     fn has_run_out(&self) -> bool {
-        let now = self.desk.since_boot();
-        let is_over = lock(&self.life).as_ref().is_some_and(|present| has_run_out(present.deadline, now));
-        is_over && self.desk.journal.is_shared()
+        lock(&self.life).as_ref().is_some_and(|present| self.is_over(present))
+    }
+
+    /// Reports whether this lease has run out.
+    fn is_over(&self, present: &Present) -> bool {
+        self.desk.journal.is_shared() && has_run_out(present.deadline, self.desk.since_boot())
     }
 
     /// Notes that this life is over: the next turn begins another one.

@@ -76,7 +76,7 @@ pub(crate) async fn remove<J: Store>(
 
 fn fleet_of<J: Store>(app: &App<J>) -> Result<&Fleet, Failure> {
     app.about().fleet.as_ref().ok_or_else(|| {
-        let detail = "this daemon is no server of a fleet: its jobs run on this host; `lastword serve --store postgres://…` starts a server";
+        let detail = "what runs here is no server of a fleet, which alone knows its workers: ask a server, or start one with `lastword serve --store postgres://…`";
         Problem::new(Code::NotFound, detail).into()
     })
 }

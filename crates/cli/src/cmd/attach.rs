@@ -119,7 +119,8 @@ pub(super) async fn stay(client: &Client, job: Job, stay: Stay) -> Outcome {
         follow::to_the_end(client, job, stay.from, screen, &told).await
     });
     let mut patience = std::pin::pin!(tokio::time::sleep(PATIENCE));
-    let (mut cancelled, mut reads, mut patient) = (false, true, client.ui().watched);
+    // On a fleet it may take until another host is back, which a script should say, too.
+    let (mut cancelled, mut reads, mut patient) = (false, true, client.ui().watched || client.is_fleet());
     let mut is_unread = false;
     loop {
         tokio::select! {

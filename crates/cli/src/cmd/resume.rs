@@ -13,7 +13,7 @@ use crate::settings::Settings;
 /// Continue the conversation of an ended agent, as a new job
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The new job has the same agent and settings, and your current environment. It continues after the last completed turn."
+    after_help = "The new job has the same agent and settings, and your current environment (on a fleet, that of its worker). It continues after the last completed turn."
 )]
 pub(crate) struct Args {
     /// Start the new job in the background and print its id

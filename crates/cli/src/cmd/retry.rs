@@ -14,7 +14,7 @@ use crate::ui::describe;
 /// Run an ended job again, as a new job
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The new job uses your current environment: that of the old one was deleted when it ended. It starts at once, also if the \
+    after_help = "The new job uses your current environment (on a fleet, that of its worker): that of the old one was deleted when it ended. It starts at once, also if the \
                   old one waited for other jobs."
 )]
 pub(crate) struct Args {

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     /// Group whose slots the job uses
     #[arg(short, long, help_heading = START)]
     group: Option<String>,
-    /// Label that the worker of the job must have; can be repeated. The daemon of this machine has none
+    /// Label that the worker of the job must have; can be repeated. Only workers of a fleet have any
     #[arg(long, help_heading = START, value_name = "LABEL")]
     on: Vec<String>,
     /// Jobs with a higher priority start first
@@ -72,14 +72,15 @@ pub(crate) struct Args {
     /// Wait this long before starting the job
     #[arg(long, help_heading = START, value_name = "TIME", value_parser = duration::parse_ms)]
     delay: Option<u64>,
-    /// Folder to run in
+    /// Folder to run in; on a fleet, one of the worker
     #[arg(short = 'C', long, help_heading = PLACE, value_name = "FOLDER")]
     cwd: Option<PathBuf>,
     /// Run in a new git worktree on its own branch; `apply` brings the changes to your checkout. With `keep`, the worktree stays even if
     /// nothing was changed; with `none`, there is none, whatever the profile says
     #[arg(long, help_heading = PLACE, value_name = "RULE", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     worktree: Option<Rule>,
-    /// Refuse to start unless this variable is set; the job has your environment anyway. Can be repeated
+    /// Refuse to start unless this variable is set. The job has your environment anyway; on a fleet, only these variables, from its worker.
+    /// Can be repeated
     #[arg(long, help_heading = PLACE, value_name = "NAME", value_parser = job_env::name)]
     env: Vec<String>,
     /// Add the variables of a file to the job's environment: lines of NAME=VALUE

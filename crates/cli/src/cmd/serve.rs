@@ -35,7 +35,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args) -> Outcome {
     let store = args.store.or_else(|| environment::get(environment::STORE));
-    let store = store.ok_or_else(|| {
+    let store = store.filter(|store| !store.is_empty()).ok_or_else(|| {
         Failure::usage("which database? give --store postgres://USER@HOST/NAME, or set LASTWORD_STORE")
     })?;
     let server = Server::new(store, args.listen, args.advertise, args.lease);

@@ -10,7 +10,7 @@ use lastword_engine::{Engine, ServerHost, now};
 use lastword_link::{Bells, EnrolledOnly, Hosts, Identity, Timing};
 use lastword_server::{Door, Fleet};
 use lastword_store::postgres::{self, Postgres};
-use lastword_store::{ServerDoor, Token};
+use lastword_store::{Error, ServerDoor, Token};
 use tokio::net::TcpListener;
 
 use super::peers::{Peers, keep_announcing};
@@ -73,7 +73,12 @@ impl Service for Server {
         let unavailable = |error: &dyn std::fmt::Display| Failure::new(Code::Unavailable, error.to_string());
         let options =
             postgres::Options { remember: Some(place.paths.state.clone()), ..postgres::Options::of_server() };
-        let journal = Postgres::open(&self.store, options).await.map_err(|error| unavailable(&error))?;
+        let journal = Postgres::open(&self.store, options).await.map_err(|error| match error {
+            Error::Unavailable(why) => unavailable(&format!(
+                "the database that --store or LASTWORD_STORE names cannot be used: {why}; look at the address, and whether PostgreSQL answers there"
+            )),
+            other => unavailable(&other),
+        })?;
         let folder = place.paths.in_state(LINK);
         paths::make_private(&folder)?;
         let identity = Identity::in_folder(&folder)

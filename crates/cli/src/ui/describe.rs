@@ -61,6 +61,7 @@ fn waits_briefly(waits: &Waits, group: &str) -> String {
         (WaitsFor::Slot, Some(_)) => format!(", slot of {}", clean(group)),
         (WaitsFor::Paused, _) => format!(", {} is paused", clean(group)),
         (WaitsFor::Budget, _) => format!(", budget of {} is spent", clean(group)),
+        (WaitsFor::Worker, _) if waits.labels.is_empty() => ", worker".to_owned(),
         (WaitsFor::Worker, _) => format!(", worker with {}", clean(&waits.labels.join(", "))),
         (WaitsFor::Dependencies, Some(first)) => format!(", after {first}{more}"),
         (WaitsFor::Conversation, Some(first)) => format!(", conversation of {first}"),
@@ -172,6 +173,9 @@ pub(crate) fn waits(waits: &Waits, in_ms: impl Fn(lastword_api::Time) -> u64) ->
         },
         (WaitsFor::Conversation, _) => {
             format!("waiting for its conversation, which {} drives", called(&waits.by))
+        }
+        (WaitsFor::Worker, _) if waits.labels.is_empty() => {
+            "waiting for a worker with a free slot (`lastword fleet` shows them)".to_owned()
         }
         (WaitsFor::Worker, _) => format!("needs a worker with {}", clean(&waits.labels.join(", "))),
         (WaitsFor::Paused, _) => "waiting: its group is paused".to_owned(),

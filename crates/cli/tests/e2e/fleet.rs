@@ -208,6 +208,48 @@ fn the_environment_of_a_caller_does_not_reach_a_fleet() {
 }
 
 #[test]
+fn a_job_that_no_worker_takes_says_so_also_to_a_script() {
+    let database = Database::start();
+    let server = database.serve();
+    for (name, words, brief, said) in [
+        (
+            "any",
+            &["run", "--name", "any", "true"][..],
+            "queued, worker",
+            "waiting for a worker with a free slot",
+        ),
+        (
+            "tpu",
+            &["run", "--name", "tpu", "--on", "tpu", "true"],
+            "queued, worker with tpu",
+            "needs a worker with tpu",
+        ),
+    ] {
+        let running = server.home.spawn(words);
+        running.until_said(said);
+        let listed = server.home.ok(&["ls"]);
+        assert!(listed.lines().any(|line| line.contains(name) && line.contains(brief)), "{listed}");
+        server.home.ok(&["cancel", name]);
+        assert_eq!(running.end().code, 3);
+    }
+}
+
+#[test]
+fn a_server_without_a_database_names_what_is_wrong() {
+    let home = Home::empty();
+    let empty = home.run(&["serve", "--store", ""]);
+    assert!(empty.code == 2 && empty.stderr.contains("which database?"), "{empty:?}");
+    let refused = home.run(&["serve", "--store", "postgres://postgres@127.0.0.1:1/lastword"]);
+    assert_eq!(refused.code, 125, "{refused:?}");
+    for part in
+        ["the database that --store or LASTWORD_STORE names", "Connection refused", "look at the address"]
+    {
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+    assert!(!refused.stderr.contains("repeat the same call"), "{refused:?}");
+}
+
+#[test]
 fn no_command_starts_a_server_and_none_stops_one_that_it_cannot_start() {
     let database = Database::start();
     let mut server = database.serve();
@@ -245,7 +287,7 @@ fn the_daemon_of_a_laptop_has_no_fleet() {
     for words in [&["fleet"][..], &["fleet", "add", "ann"], &["fleet", "rm", "ann"]] {
         let output = home.run(words);
         assert_eq!(output.code, 125, "{output:?}");
-        assert!(output.stderr.contains("this daemon is no server of a fleet"), "{output:?}");
+        assert!(output.stderr.contains("what runs here is no server of a fleet"), "{output:?}");
         assert!(output.stderr.contains("lastword serve"), "{output:?}");
     }
 }

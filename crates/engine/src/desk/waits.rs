@@ -35,7 +35,7 @@ pub enum WaitReason {
         /// The jobs.
         by: Vec<Row>,
     },
-    /// A worker that has these labels.
+    /// A worker that has these labels, if it needs any.
     Worker(WorkerLabels),
     /// A point in time, or nothing: it is about to be started.
     Nothing,
@@ -97,7 +97,9 @@ impl<J: Store> Desk<J> {
                 taken
             }
         };
-        let needs_worker = reason == WaitReason::Nothing && !row.summary.on.is_empty();
+        // The worker of a laptop takes what it may at once, unless it lacks a label. On a fleet all workers may be busy or away.
+        let needs_worker =
+            reason == WaitReason::Nothing && (self.journal.is_shared() || !row.summary.on.is_empty());
         Ok(if needs_worker { WaitReason::Worker(row.summary.on.clone()) } else { reason })
     }
 

@@ -70,8 +70,16 @@ impl From<tokio_postgres::Error> for Failure {
     fn from(error: tokio_postgres::Error) -> Failure {
         match error.as_db_error() {
             Some(db) => classify(db.code().code(), db.message()),
-            None => Failure::Away(error.to_string()),
+            None => Failure::Away(with_cause(&error)),
         }
+    }
+}
+
+/// Returns the words of an error of the client, which name no cause by themselves, and those of its cause.
+fn with_cause(error: &tokio_postgres::Error) -> String {
+    match std::error::Error::source(error) {
+        Some(cause) => format!("{error}: {cause}"),
+        None => error.to_string(),
     }
 }
 

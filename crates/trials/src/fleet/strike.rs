@@ -75,6 +75,11 @@ pub(super) fn strike_at(
     let mut lasting = Lasting::begun(strike, clock::boot_ns());
     let (server, first) = (strike.server, cast.first);
     match strike.fault {
+        // A host without power has no link to cut.
+        Fault::CutToServers | Fault::CutFromServers if !cast.workers[lasting.worker].host.is_up() => {
+            return Ok(None);
+        }
+        Fault::CutDatabase if !cast.databases[first].host.is_up() => return Ok(None),
         Fault::KillWorker => {
             if let Some(process) = cast.workers[lasting.worker].process.take() {
                 process.kill();

@@ -142,7 +142,8 @@ fn c3_c42_what_the_database_does_not_take_is_no_success_at_any_server() {
     fleet.database.restart().unwrap();
     let home = fleet.home(servers[1]);
     until("a server answers", || home.run(&["ls"]).code == 0);
-    assert_eq!(home.json(&["ls", "-a"])["items"].as_array().unwrap().len(), 2, "nothing was taken");
+    let listed = home.json(&["ls", "-a"]);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2, "nothing was taken: {listed}");
     assert_eq!(count(home, &of_bob, "cancel_requested"), 0, "it was refused");
 }
 

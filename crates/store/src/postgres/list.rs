@@ -1,14 +1,16 @@
 //! Lists in PostgreSQL: section by section, through the index that has their order.
 
-use deadpool_postgres::Pool;
+use deadpool_postgres::{Pool, Transaction};
 use lastword_core::view::row::{Row, Section};
 use lastword_core::{JobId, Timestamp};
+use tokio_postgres::IsolationLevel;
 use uuid::Uuid;
 
 use super::batch::number;
+use super::connect::Value;
 use super::failure::Try;
-use super::view::{COMPARED_PAGE, Columns, select, select_rows};
-use crate::{List, Listed};
+use super::view::{COMPARED_PAGE, Columns, read, select_rows};
+use crate::{List, Listed, Result};
 
 /// Rows of a section after a key, without those that moved to the next first page.
 const SECTION: &str = select_rows!(
@@ -21,8 +23,11 @@ const SECTION: &str = select_rows!(
     order by changed_at desc, job desc limit $11"
 );
 
-/// Returns a page of a list.
+/// Returns a page of a list. All sections are read in one snapshot: a job that ends meanwhile would be in neither of its two sections.
 pub(super) async fn list(pool: &Pool, list: &List) -> Try<Vec<Listed>> {
+    let mut client = pool.get().await?;
+    let snapshot = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+    let snapshot = snapshot.start().await?;
     let (mut listed, limit) = (Vec::new(), list.limit as usize);
     for section in list.sections() {
         let mut begins = list.begins(section);
@@ -30,7 +35,7 @@ pub(super) async fn list(pool: &Pool, list: &List) -> Try<Vec<Listed>> {
             let wanted = (limit - listed.len()) as u32;
             let compares = list.filter.compares_summary();
             let size = if compares { COMPARED_PAGE } else { wanted };
-            let rows = page(pool, list, section, begins, size).await?;
+            let rows = page(&snapshot, list, section, begins, size).await?;
             begins = rows.last().map(|row| (row.changed_at, row.job));
             let is_last = rows.len() < size as usize;
             let passing = rows.into_iter().filter(|row| list.filter.passes_summary(row));
@@ -47,7 +52,7 @@ pub(super) async fn list(pool: &Pool, list: &List) -> Try<Vec<Listed>> {
 }
 
 async fn page(
-    pool: &Pool,
+    snapshot: &Transaction<'_>,
     list: &List,
     section: Section,
     begins: Option<(Timestamp, JobId)>,
@@ -60,10 +65,8 @@ async fn page(
     let Columns { phases, outcome, since: changed_since } = Columns::of(&list.filter);
     let (group, name) = (&list.filter.group, &list.filter.name);
     let (section, size) = (section.number(), i64::from(size));
-    select(
-        pool,
-        SECTION,
-        &[&section, &at, &job, &since, &now, &phases, &outcome, group, name, &changed_since, &size],
-    )
-    .await
+    let values: [Value<'_>; 11] =
+        [&section, &at, &job, &since, &now, &phases, &outcome, group, name, &changed_since, &size];
+    let rows = snapshot.query(&snapshot.prepare_cached(SECTION).await?, &values).await?;
+    Ok(rows.iter().map(read).collect::<Result<_>>()?)
 }

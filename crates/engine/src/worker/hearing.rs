@@ -243,9 +243,9 @@ mod tests {
     }
 
     /// No worker is connected.
-    struct Nobody;
+    struct NoOutput;
 
-    impl Attempts for Nobody {}
+    impl Attempts for NoOutput {}
 
     #[tokio::test]
     async fn a_clerk_looks_within_a_lease_at_jobs_that_a_wrong_clock_puts_off() {
@@ -262,7 +262,7 @@ mod tests {
         let options = options.clerk(Arc::clone(&told) as _, LEASE_MS);
         let (agenda, _ended) = Agenda::new();
         let desk = Desk::new(journal.clone(), Arc::clone(&clock) as _, Arc::new(agenda), &options);
-        let host = Arc::new(ServerHost::new("/nowhere".into(), Nobody, journal));
+        let host = Arc::new(ServerHost::new("/unused".into(), NoOutput, journal));
         let mut hearing = Hearing::new(Arc::new(Worker::new(Arc::new(desk), host, options)));
         assert_eq!(hearing.look().await, Ok(Duration::from_millis(LEASE_MS)));
         assert!(lock(&told.0).is_empty(), "it is not due");

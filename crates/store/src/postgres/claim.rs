@@ -29,7 +29,7 @@ use crate::claim::{self, Haul, is_here, may_be_given_in_pause, room, slots};
 use crate::{Claim, Claimed, Error, Group, Result, Source};
 
 const READY: &str = include_str!("ready.sql");
-const EXPIRED: &str = include_str!("expired.sql");
+const EXPIRED: &str = concat!(include_str!("holders.sql"), include_str!("expired.sql"));
 
 const FIRST: &str = "
     select due, job from ready where queue = $1 and labels = $2 and priority = $3 order by due, job limit 1";

@@ -16,24 +16,16 @@ use crate::{Error, Result};
 const ALONE: &str = "set local lock_timeout = '2s'; lock table slot_changes in share row exclusive mode";
 
 /// Goes from one holder to the next, and counts the jobs of the group that each has.
-const COUNT: &str = "
-    with recursive holders (life) as (
-        (
-            select holder_incarnation from jobs where holder_incarnation is not null
-            order by holder_incarnation limit 1
-        )
-        union all
-        select (
-            select j.holder_incarnation from jobs j where j.holder_incarnation > h.life
-            order by j.holder_incarnation limit 1
-        ) from holders h where h.life is not null
-    ), counted as (
+const COUNT: &str = concat!(
+    include_str!("holders.sql"),
+    ", counted as (
         insert into queues (queue, held)
         select $1::text, count(*) from holders h join jobs j on j.holder_incarnation = h.life and j.queue = $1
         on conflict (queue) do nothing
         returning 1
     )
-    delete from slot_changes where queue = $1 and exists (select from counted)";
+    delete from slot_changes where queue = $1 and exists (select from counted)"
+);
 
 const COUNT_NO_MORE: &str = "delete from queues where queue = $1";
 

@@ -26,15 +26,16 @@ macro_rules! section {
 pub(super) const SECTION: &str = section!("jobs_listed where true");
 pub(super) const SECTION_NAMED: &str = section!("jobs_named where name = ?10");
 
-/// Returns a page of a list.
+/// Returns a page of a list. All sections are read in one snapshot: a job that ends meanwhile would be in neither of its two sections.
 pub(super) fn list(connection: &Connection, list: &List) -> Result<Vec<Listed>> {
     let sql = match &list.filter {
         Filter { name: Some(_), .. } => SECTION_NAMED,
         _ => SECTION,
     };
+    let snapshot = connection.unchecked_transaction().map_err(failed)?;
     let (mut listed, limit) = (Vec::new(), list.limit as usize);
     for section in list.sections() {
-        let mut select = connection.prepare_cached(sql).map_err(failed)?;
+        let mut select = snapshot.prepare_cached(sql).map_err(failed)?;
         bind_section(&mut select, list, section).map_err(failed)?;
         let rows = passing(&mut select, &list.filter, limit - listed.len())?;
         listed.extend(rows.into_iter().map(|row| Listed { row, section }));

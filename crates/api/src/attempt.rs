@@ -287,6 +287,7 @@ mod tests {
                 ..receipt::Receipt::bare(receipt::Proof::NeverStarted)
             },
             cut_short: None,
+            ran_ms: None,
         };
         let exec = |errno| Some(LaunchError { step: LaunchStep::Exec, errno: Some(errno) });
         let old = "nothing was started: cannot run /bin/x y: No such file or directory (os error 2)";

@@ -245,6 +245,8 @@ open_enums! {
         LimitWall = "limit_wall",
         /// The limit on the time of a turn.
         LimitTurn = "limit_turn",
+        /// The limit on the time of all turns of a conversation.
+        LimitActive = "limit_active",
         /// The limit on the time until the agent opens its session.
         LimitHandshake = "limit_handshake",
         /// The limit on the time without a message after a turn was interrupted.
@@ -417,6 +419,12 @@ open_enums! {
         HostAway = "host_away",
         /// Work that exists nowhere else would be lost.
         Unsaved = "unsaved",
+        /// The job is one of several of a conversation, which is removed as a whole.
+        InConversation = "in_conversation",
+        /// The conversation goes on as another job.
+        Continued = "continued",
+        /// The budget of a conversation is used up: raise its limit first.
+        UsedUp = "used_up",
         /// A bug in Lastword.
         Internal = "internal",
     }
@@ -512,6 +520,7 @@ impl From<outcome::Cause> for Cause {
             outcome::Cause::DependencyRemoved => Cause::DependencyRemoved,
             outcome::Cause::Limit(Limit::Wall) => Cause::LimitWall,
             outcome::Cause::Limit(Limit::Turn) => Cause::LimitTurn,
+            outcome::Cause::Limit(Limit::Active) => Cause::LimitActive,
             outcome::Cause::Limit(Limit::Handshake) => Cause::LimitHandshake,
             outcome::Cause::Limit(Limit::Idle) => Cause::LimitIdle,
             outcome::Cause::Limit(Limit::Stall) => Cause::LimitStall,

@@ -204,6 +204,14 @@ fn session_fields(fact: &Fact) -> Value {
             "acknowledged": ended.acknowledged,
             "usage": ended.commit.as_ref().map(|commit| usage(commit.usage)),
         }),
+        Fact::Continued(continued) => {
+            json!({ "by": continued.by, "job": continued.job.map(|job| job.to_string()) })
+        }
+        Fact::Joined(joined) => json!({
+            "conversation": joined.position.first.to_string(),
+            "after": joined.position.after.to_string(),
+            "number": joined.position.number,
+        }),
         _ => json!({}),
     }
 }

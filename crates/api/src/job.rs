@@ -14,6 +14,7 @@ use crate::attempt::Attempt;
 use crate::enums::{Cause, HeldIn, IoKind, Outcome, OutcomeDetail, Phase, Rung};
 use crate::limits::{AgentLimits, Limits};
 use crate::paused::Paused;
+use crate::place::Place;
 use crate::session::{Question, Session};
 use crate::usage::Usage;
 use crate::waits::{After, Waits};
@@ -77,6 +78,9 @@ pub struct Job {
     pub retry_of: Option<String>,
     /// The job whose process submitted it.
     pub parent: Option<String>,
+    /// Its place in a conversation, if its agent has turns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Box<Place>>,
     /// Its standard input.
     pub io: Io,
     /// When it was submitted.
@@ -104,7 +108,7 @@ pub struct Job {
     /// The agent's session, if there is one.
     #[serde(default)]
     pub session: Option<Box<Session>>,
-    /// What a person allowed its agent for the rest of the job.
+    /// What a person allowed its agent for the rest of the conversation.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<StandingRule>,
     /// What it has spent, over all attempts.
@@ -246,6 +250,7 @@ impl Job {
             not_before: spec.not_before.map(Time::from),
             retry_of: spec.retry_of.map(|id| id.to_string()),
             parent: spec.parent.map(|id| id.to_string()),
+            conversation: Place::of(job).map(Box::new),
             io: Io::of(spec.io),
             submitted_at: job.submitted_at.into(),
             started_at: row.summary.started_at.map(Time::from),

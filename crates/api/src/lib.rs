@@ -5,7 +5,7 @@
 //!
 //! - [`Job`], [`Row`]: a job in full, and as a line of a list; [`attempt`]: its attempts and their receipts.
 //! - [`Event`]: a fact of its log. [`enums`]: enums that may grow. [`Time`]: timestamps.
-//! - [`AgentRequest`]: a coding agent instead of a command; [`Session`]: its conversation. [`Worktree`]: the git worktree of a job.
+//! - [`AgentRequest`]: a coding agent instead of a command; [`Session`]: its session; [`Conversation`]: the jobs around it. [`Worktree`]: the git worktree of a job.
 //! - [`Submit`] and [`requests`]: requests. [`daemon`]: the daemon, its groups and its troubles.
 //! - [`Problem`]: every response that is not a success.
 //!
@@ -14,6 +14,7 @@
 mod agent;
 pub mod attempt;
 mod attributes;
+mod conversation;
 pub mod daemon;
 pub mod enums;
 mod event;
@@ -23,6 +24,7 @@ mod limits;
 mod page;
 mod patch;
 mod paused;
+mod place;
 mod problem;
 pub mod requests;
 mod result;
@@ -37,6 +39,7 @@ mod worktree;
 pub use agent::{Agent, AgentRequest, Permissions, Rule, StandingRule, UnknownPermission};
 pub use attempt::{Attempt, Exit, LaunchError, Output, Process, Receipt, RungTaken};
 pub use attributes::{Attributes, ResourceLimit};
+pub use conversation::{Conversation, ConversationInFull};
 pub use daemon::{Daemon, Group, GroupChange, Spent, Trouble};
 pub use enums::{
     Cause, Code, Dialect, HeldIn, IoKind, JobsFate, KeeperStop, LaunchStep, Level, Needs, Outcome,
@@ -48,6 +51,7 @@ pub use job::{Io, Job, Ladder, Retry, Stop};
 pub use limits::{AgentLimits, Limits, LimitsPatch};
 pub use page::{Feed, Page};
 pub use paused::Paused;
+pub use place::{Place, Used};
 pub use problem::{Candidate, Problem};
 pub use requests::{
     Accepted, Answer, Cancel, CancelMany, Interrupt, Message, Prune, Pruned, Resize, Resized, Resume,

@@ -10,11 +10,15 @@ use crate::patch::present;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Milliseconds that an attempt may take, not counting suspends of the machine and the time in which a person is asked.
+    /// Milliseconds that the attempts of a job may take together, not counting suspends of the machine and the time in which a person is
+    /// asked.
     pub wall_ms: Option<u64>,
     /// The same for each turn of an agent. Of a job, `agent_limits` has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_ms: Option<u64>,
+    /// The same for all turns of a conversation together. Of a job, `agent_limits` has it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_ms: Option<u64>,
     /// Milliseconds in which an agent must open its session. Of a job, `agent_limits` has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,
@@ -25,11 +29,11 @@ pub struct Limits {
     pub stall_ms: Option<u64>,
     /// Bytes of standard output and error together.
     pub output_bytes: Option<u64>,
-    /// Turns of an agent.
+    /// Turns of a conversation.
     pub turns: Option<u64>,
-    /// Input and output tokens.
+    /// Input and output tokens of a conversation.
     pub tokens: Option<u64>,
-    /// Money, in millionths of a dollar.
+    /// Money that a conversation costs, in millionths of a dollar.
     pub money_micros: Option<u64>,
 }
 
@@ -39,6 +43,9 @@ pub struct AgentLimits {
     /// Milliseconds that a turn may take, not counting the time in which a person is asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_ms: Option<u64>,
+    /// Milliseconds that all turns of the conversation may take together, not counting the time in which a person is asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub active_ms: Option<u64>,
     /// Milliseconds in which the agent must open its session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,
@@ -52,6 +59,7 @@ impl AgentLimits {
     pub(crate) fn of(limits: &limits::Limits) -> Option<AgentLimits> {
         let all = AgentLimits {
             turn_ms: limits.get(Limit::Turn),
+            active_ms: limits.get(Limit::Active),
             handshake_ms: limits.get(Limit::Handshake),
             idle_ms: limits.get(Limit::Idle),
         };
@@ -63,7 +71,7 @@ impl AgentLimits {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LimitsPatch {
-    /// Milliseconds that an attempt may take.
+    /// Milliseconds that the attempts of a job may take together.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub wall_ms: Option<Option<u64>>,
@@ -71,6 +79,10 @@ pub struct LimitsPatch {
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub turn_ms: Option<Option<u64>>,
+    /// Milliseconds that all turns of a conversation may take together.
+    #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<u64>)]
+    pub active_ms: Option<Option<u64>>,
     /// Milliseconds in which an agent must open its session.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
@@ -87,15 +99,15 @@ pub struct LimitsPatch {
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub output_bytes: Option<Option<u64>>,
-    /// Turns of an agent.
+    /// Turns of a conversation.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub turns: Option<Option<u64>>,
-    /// Input and output tokens.
+    /// Input and output tokens of a conversation.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub tokens: Option<Option<u64>>,
-    /// Money, in millionths of a dollar.
+    /// Money that a conversation costs, in millionths of a dollar.
     #[serde(deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<u64>)]
     pub money_micros: Option<Option<u64>>,
@@ -107,6 +119,7 @@ impl Limits {
         Limits {
             wall_ms: limits.get(Limit::Wall),
             turn_ms: None,
+            active_ms: None,
             handshake_ms: None,
             idle_ms: None,
             stall_ms: limits.get(Limit::Stall),
@@ -122,6 +135,7 @@ impl Limits {
         limits::Limits {
             wall_ms: self.wall_ms,
             turn_ms: self.turn_ms,
+            active_ms: self.active_ms,
             handshake_ms: self.handshake_ms,
             idle_ms: self.idle_ms,
             stall_ms: self.stall_ms,
@@ -139,6 +153,7 @@ impl LimitsPatch {
         let fields = [
             (Limit::Wall, self.wall_ms),
             (Limit::Turn, self.turn_ms),
+            (Limit::Active, self.active_ms),
             (Limit::Handshake, self.handshake_ms),
             (Limit::Idle, self.idle_ms),
             (Limit::Stall, self.stall_ms),

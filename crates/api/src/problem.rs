@@ -54,9 +54,15 @@ impl Code {
         match self {
             Code::NotFound => 404,
             Code::Invalid => 400,
-            Code::Ambiguous | Code::Ended | Code::NotEnded | Code::Held | Code::Conflict | Code::Unsaved => {
-                409
-            }
+            Code::Ambiguous
+            | Code::Ended
+            | Code::NotEnded
+            | Code::Held
+            | Code::Conflict
+            | Code::Unsaved
+            | Code::InConversation
+            | Code::Continued
+            | Code::UsedUp => 409,
             Code::InsideAJob | Code::Forbidden => 403,
             Code::TooLarge => 413,
             Code::Removed => 410,
@@ -90,6 +96,9 @@ impl Code {
             Code::Forbidden => "Not allowed",
             Code::HostAway => "The host is away",
             Code::Unsaved => "Unsaved work would be lost",
+            Code::InConversation => "One of several jobs of a conversation",
+            Code::Continued => "The conversation goes on",
+            Code::UsedUp => "The budget of the conversation is used up",
             Code::Internal => "A bug in Lastword",
             Code::Other(name) => name,
         }

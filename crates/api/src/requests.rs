@@ -58,6 +58,13 @@ pub struct Message {
     /// For an agent: deliver it in the active turn, if the agent supports that, instead of the next one.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub steer: bool,
+    /// If the job has ended, continue the conversation of its agent with the message, as a new job with this environment. Without it such
+    /// a message is refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub env: Option<BTreeMap<String, String>>,
+    /// Umask, resource limits and nice value of the new job. Absent: umask 022, and the daemon's limits and nice value.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attributes: Option<Attributes>,
 }
 
 /// An answer to an agent's question: a verdict on a permission, or words.
@@ -149,10 +156,13 @@ pub struct Resume {
 }
 
 /// A message that was stored. It is delivered once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Accepted {
-    /// Its number among the inputs of the job.
+    /// Its number among the inputs of the job; 0 if it is the prompt of a new job.
     pub input: u32,
+    /// The job that gets it, if that is not the job of the request: the conversation goes on as this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<String>,
 }
 
 /// A request to remove ended jobs.

@@ -66,6 +66,12 @@ pub struct Row {
     /// The job whose process submitted it.
     #[serde(default)]
     pub parent: Option<String>,
+    /// The job that began its conversation; none if it has no turns.
+    #[serde(default)]
+    pub conversation: Option<String>,
+    /// The job as which its conversation goes on.
+    #[serde(default)]
+    pub continued_by: Option<String>,
     /// When it was submitted.
     pub submitted_at: Time,
     /// When its first process tree was started.
@@ -108,6 +114,8 @@ impl Row {
             unread: row.outcome.is_none().then_some(false),
             cwd: Some(row.summary.cwd.clone()).filter(|cwd| !cwd.is_empty()),
             parent: row.summary.parent.map(|parent| parent.to_string()),
+            conversation: row.conversation.map(|first| first.to_string()),
+            continued_by: row.summary.continued_by.map(|next| next.to_string()),
             submitted_at: row.submitted_at.into(),
             started_at: row.summary.started_at.map(Time::from),
             ended_at: row.summary.ended_at.map(Time::from),

@@ -22,6 +22,9 @@ pub struct WorktreeRequest {
 /// The git worktree of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Worktree {
+    /// The job that it was made for: the first of a conversation, whose jobs share it.
+    #[serde(default)]
+    pub job: String,
     /// The repository's git directory.
     pub git_dir: String,
     /// The top directory of the checkout, to which its changes can be applied.
@@ -52,9 +55,10 @@ impl WorktreeRequest {
 
 impl Worktree {
     /// Returns what the log has about it. Its daemon adds the path.
-    pub(crate) fn of(job: JobId, spec: &spec::Spec) -> Option<Worktree> {
+    pub fn of(job: JobId, spec: &spec::Spec) -> Option<Worktree> {
         let worktree = spec.worktree.as_ref()?;
         Some(Worktree {
+            job: job.to_string(),
             git_dir: worktree.git_dir.clone(),
             checkout: worktree.checkout.clone(),
             base: worktree.base.clone(),

@@ -81,6 +81,7 @@ pub(crate) enum Verb {
     Kill(cmd::cancel::Args),
     Retry(cmd::retry::Args),
     Resume(cmd::resume::Args),
+    Conversation(cmd::conversation::Args),
     Diff(cmd::diff::Args),
     Apply(cmd::apply::Args),
     Limit(cmd::limit::Args),
@@ -140,6 +141,7 @@ pub(crate) fn run(verb: Verb, ui: Ui) -> Outcome {
         Verb::Resume(args) => {
             with_settings(ui, |client, settings| cmd::resume::run(args, client, settings, program))
         }
+        Verb::Conversation(args) => with_client(ui, |client| cmd::conversation::run(args, client)),
         Verb::Diff(args) => with_client(ui, |client| cmd::diff::run(args, client)),
         Verb::Apply(args) => with_client(ui, |client| cmd::apply::run(args, client)),
         Verb::Limit(args) => with_client(ui, |client| cmd::limit::run(args, client)),

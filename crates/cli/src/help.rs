@@ -6,7 +6,7 @@ use clap::Command;
 pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
     ("Start and watch", &["run", "ls", "show", "attach", "logs", "events", "wait", "result", "seen"]),
     ("Answer and steer", &["question", "answer", "approve", "deny", "rule", "send", "interrupt", "limit"]),
-    ("Stop and run again", &["cancel", "kill", "retry", "resume", "abandon"]),
+    ("Stop and run again", &["cancel", "kill", "retry", "resume", "conversation", "abandon"]),
     ("Worktrees", &["diff", "apply"]),
     ("Order and clean up", &["label", "group", "rm", "prune"]),
     ("Daemon and settings", &["daemon", "doctor", "config", "trust", "prices"]),
@@ -15,7 +15,7 @@ pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
 ];
 
 /// Columns of a command's name.
-pub(crate) const NAME_COLUMNS: usize = 10;
+pub(crate) const NAME_COLUMNS: usize = 12;
 
 /// Columns of help on a wider terminal: longer lines are hard to read.
 pub(crate) const WIDTH_MAX: usize = 100;

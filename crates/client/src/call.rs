@@ -120,6 +120,11 @@ pub(crate) fn rule_path(reference: &str, rule: &str) -> String {
     job_path(reference, &format!("/rules/{}", escape(rule)))
 }
 
+/// Returns the path of a conversation.
+pub(crate) fn conversation_path(reference: &str) -> String {
+    format!("/v1/conversations/{}", escape(reference))
+}
+
 /// Returns the path of a group.
 pub(crate) fn group_path(name: &str) -> String {
     format!("/v1/groups/{}", escape(name))

@@ -28,6 +28,8 @@ pub struct Filter {
     pub cwd: Option<String>,
     /// Submitted by a process of this job.
     pub parent: Option<String>,
+    /// Of the conversation that this job is in.
+    pub conversation: Option<String>,
     /// Changed at this moment or later.
     pub changed_since: Option<Time>,
     /// Those that wait for a person, or the others.
@@ -51,6 +53,7 @@ pub fn list(filter: &Filter) -> Call<Page<Row>> {
         .with("name", filter.name.as_ref())
         .with("cwd", filter.cwd.as_ref())
         .with("parent", filter.parent.as_ref())
+        .with("conversation", filter.conversation.as_ref())
         .with("changed_since", filter.changed_since)
         .with("waiting", filter.waiting)
         .with("unread", filter.unread)

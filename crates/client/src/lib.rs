@@ -1,6 +1,6 @@
 //! The client side of the API: typed calls over any connection, repeated when the daemon goes away, and streams of events.
 //!
-//! - [`jobs`], [`events`], [`output`], [`groups`], [`workers`], [`daemon`]: every request of the API, as a [`Call`] that knows the type of its reply.
+//! - [`jobs`], [`conversations`], [`events`], [`output`], [`groups`], [`workers`], [`daemon`]: every request of the API, as a [`Call`] that knows the type of its reply.
 //! - [`Client`] makes calls. It reconnects, waits for a daemon that is starting, and repeats a call whose daemon went away: it is a read,
 //!   or carries a key, or does no more the second time. A repeated removal may find nothing, and a repeated interrupt may reach the next turn.
 //! - [`Connection`] makes a call once, on one connection, and tells a call that was never sent from one whose reply was lost.
@@ -12,6 +12,7 @@ mod call;
 mod client;
 mod connect;
 mod connection;
+pub mod conversations;
 pub mod daemon;
 mod error;
 pub mod events;

@@ -3,8 +3,8 @@
 use hyper::HeaderMap;
 use hyper::body::Bytes;
 use lastword_api::{
-    Accepted, Code, Daemon, Feed, Fleet, Group, Invitation, Job, JobResult, Page, Problem, Pruned, Resized,
-    Stopping, VERSION_HEADER,
+    Accepted, Code, ConversationInFull, Daemon, Feed, Fleet, Group, Invitation, Job, JobResult, Page,
+    Problem, Pruned, Resized, Stopping, VERSION_HEADER,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -80,7 +80,19 @@ macro_rules! documents {
 }
 
 documents!(
-    Accepted, Daemon, Feed, Fleet, Group, Invitation, Job, JobResult, Pruned, Resized, Stopping, Value
+    Accepted,
+    ConversationInFull,
+    Daemon,
+    Feed,
+    Fleet,
+    Group,
+    Invitation,
+    Job,
+    JobResult,
+    Pruned,
+    Resized,
+    Stopping,
+    Value
 );
 
 fn json<T: DeserializeOwned>(reply: &Reply) -> Result<T, String> {

@@ -53,6 +53,15 @@ pub enum Illegal {
 }
 
 impl Append {
+    /// Reports whether it may follow the last word: it only keeps late reports, or is about a conversation.
+    pub fn may_follow_the_end(&self) -> bool {
+        let in_conversation = self.row.conversation.is_some();
+        self.events.iter().all(|event| match &event.fact {
+            Fact::LateReported(_) => true,
+            fact => in_conversation && fact.is_of_conversation(),
+        })
+    }
+
     /// Builds the append of `facts` to `job`, and the job as it will be once the append is stored.
     pub fn new(
         job: &Job,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::conversation::{Carried, Position, Spending};
 use crate::ids::{
     AttemptNo, Awake, Epoch, HostId, Incarnation, InputNo, JobId, OwnerId, Seq, Timestamp, TurnNo,
 };
@@ -162,6 +163,10 @@ facts! {
     LastWord = "last_word",
     /// A report came too late. Recorded without effect.
     LateReported = "late_reported",
+    /// The conversation of an ended job goes on as another job.
+    Continued = "continued",
+    /// A job that 0.1.0 submitted got its place in a conversation.
+    Joined = "joined",
 }
 
 /// The stored form of a fact.
@@ -196,6 +201,11 @@ impl LabelsChanged {
 }
 
 impl Fact {
+    /// Reports whether this fact is about the conversation of an agent, so that it may follow the end of the job.
+    pub fn is_of_conversation(&self) -> bool {
+        matches!(self, Fact::Continued(_) | Fact::Joined(_) | Fact::LimitChanged(_) | Fact::RuleRemoved(_))
+    }
+
     /// Reports whether only the owner may write this fact, with its fence.
     ///
     /// A last word needs the fence only while an attempt is open, see `append`.
@@ -216,7 +226,9 @@ impl Fact {
             | Fact::Abandoned(_)
             | Fact::Claimed(_)
             | Fact::LastWord(_)
-            | Fact::LateReported(_) => false,
+            | Fact::LateReported(_)
+            | Fact::Continued(_)
+            | Fact::Joined(_) => false,
             Fact::Released(_)
             | Fact::LaunchIntended(_)
             | Fact::Launched(_)
@@ -263,6 +275,9 @@ bodies! {
         by: String,
         /// Initial limits: the job's own, then the global ones, then the defaults.
         limits: Limits,
+        /// What it takes over from the jobs of its conversation before it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        carried: Option<Box<Carried>>,
     }
     /// A dependency has ended.
     DependencySettled {
@@ -564,6 +579,9 @@ bodies! {
         /// When, by the awake clock, if it was interrupted: from then on the agent waits for a message.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         awake: Option<Awake>,
+        /// How long it took, by the awake clock, without the time in which a person was asked. 0.1.0 did not store it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        active_ms: Option<u64>,
     }
     /// An attempt ended; its processes are gone, as far as the receipt proves.
     AttemptEnded {
@@ -580,6 +598,9 @@ bodies! {
         /// What cut the rest of its processes short after its work was over.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cut_short: Option<Cause>,
+        /// How long it ran, by the awake clock, without the time in which a person was asked. 0.1.0 did not store it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        ran_ms: Option<u64>,
     }
     /// Another attempt will follow.
     RetryScheduled {
@@ -608,6 +629,20 @@ bodies! {
         epoch: Epoch,
         /// The report, in one line.
         what: String,
+    }
+    /// The conversation of an ended job goes on as another job.
+    Continued {
+        /// The requester.
+        by: String,
+        /// The job that follows; none if the one that was to follow was never submitted.
+        job: Option<JobId>,
+    }
+    /// A job that 0.1.0 submitted got its place in a conversation.
+    Joined {
+        /// Its place.
+        position: Position,
+        /// What the jobs before it used up.
+        spent: Spending,
     }
 }
 
@@ -653,13 +688,8 @@ impl TurnEnded {
             commit: None,
             acknowledged: ending.was_told().then_some(false),
             awake: None,
+            active_ms: None,
         }
-    }
-
-    /// Returns it with the time from which on the agent waits for a message, if it does.
-    pub(crate) fn waits_from(self, now: Awake) -> TurnEnded {
-        let awake = (self.ending == TurnEnding::Interrupted).then_some(now);
-        TurnEnded { awake, ..self }
     }
 }
 

@@ -3,6 +3,7 @@
 //! Only the fold writes these types. It refuses facts that cannot follow, so the damage of a broken owner is found on the next read.
 
 mod agent;
+mod conversation;
 mod fold;
 mod owner;
 mod requests;
@@ -10,14 +11,15 @@ mod requests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::conversation::{Position, Spending};
 use crate::event::{AttemptEnded, LastWord, Paused, SessionState, TurnEnding, Usage};
 use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, OwnerId, Seq, Timestamp, TurnNo};
-use crate::limits::{Limit, Limits};
+use crate::limits::{Clock, Limit, Limits};
 use crate::outcome::Cause;
 use crate::question::{self, Reply, StandingRule};
 use crate::receipt::{Proof, Rung, Tree};
 use crate::session::Session;
-use crate::spec::{Dependency, Spec};
+use crate::spec::{Dependency, Spec, Work};
 
 /// A job, folded from its log.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -75,6 +77,16 @@ pub struct Job {
     pub input_closed: bool,
     /// Tokens and money spent, over all attempts, by completed turns and others alike.
     pub usage: Usage,
+    /// Awake milliseconds that ended turns took, without those in which a person was asked.
+    pub active_ms: u64,
+    /// The same of ended attempts.
+    pub ran_ms: u64,
+    /// Its place in a conversation that another job began.
+    pub position: Option<Position>,
+    /// What the jobs of its conversation before it used up.
+    pub spent_before: Spending,
+    /// The job as which its conversation goes on.
+    pub continued_by: Option<JobId>,
     /// The number of late reports recorded.
     pub late: u32,
     /// Whether a user gave up on the host of the open attempt.
@@ -220,6 +232,20 @@ pub struct Attempt {
     pub end: Option<Arc<AttemptEnded>>,
 }
 
+impl Attempt {
+    /// Returns how long a person was asked by `now`.
+    fn rests_ms(&self, now: Awake) -> u64 {
+        let asked = self.asked.map_or(0, |asked| now.0.saturating_sub(asked.0));
+        self.rested_ms.saturating_add(asked)
+    }
+
+    /// Returns how long it has run by `now`, without the time in which a person was asked.
+    pub(crate) fn ran_ms(&self, now: Awake) -> Option<u64> {
+        let since = now.0.saturating_sub(self.launched?.0);
+        Some(since.saturating_sub(self.rests_ms(now)))
+    }
+}
+
 /// An input that is not delivered yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PendingInput {
@@ -267,6 +293,11 @@ impl Job {
             inputs_made: InputNo(0),
             input_closed: false,
             usage: Usage::default(),
+            active_ms: 0,
+            ran_ms: 0,
+            position: None,
+            spent_before: Spending::default(),
+            continued_by: None,
             late: 0,
             abandoned: false,
             foreign: false,
@@ -320,6 +351,14 @@ impl Job {
         self.session.as_ref().and_then(|session| session.active)
     }
 
+    /// Returns the name of its agent.
+    pub fn provider(&self) -> Option<&str> {
+        match &self.spec.as_ref()?.work {
+            Work::Agent { provider, .. } => Some(provider),
+            Work::Command { .. } => None,
+        }
+    }
+
     /// Reports whether the job runs an agent that reports how its turns end.
     pub fn reports_turns(&self) -> bool {
         self.spec.as_ref().is_some_and(|spec| spec.work.reports_turns())
@@ -358,7 +397,7 @@ impl Job {
 
     /// Returns the input that begins the next turn, if it may begin now. The first turn of an attempt begins with the job's own prompt.
     fn next_prompt(&self) -> Option<&PendingInput> {
-        let begun = u64::from(self.turns.0);
+        let begun = u64::from(self.spending().turns);
         let has_room = self.limits.get(Limit::Turns).is_none_or(|turns| begun < turns);
         let is_first = self.open_attempt().is_none_or(|attempt| attempt.turns_before == self.turns);
         let may_begin = has_room && !is_first && self.active_turn().is_none();
@@ -382,10 +421,23 @@ impl Job {
         matches!(self.phase, Phase::Running) && (asks || self.pause.is_some())
     }
 
+    /// Returns how long the active turn has taken by `now`, without the time in which a person was asked.
+    pub(crate) fn turn_ms(&self, now: Awake) -> Option<u64> {
+        let (attempt, clock) = (self.open_attempt()?, self.session.as_ref()?.clock?);
+        let rested = attempt.rests_ms(now).saturating_sub(clock.rested_ms);
+        Some(now.0.saturating_sub(clock.began.0).saturating_sub(rested))
+    }
+
+    /// Returns how much of the wall clock the attempts that ended have left.
+    pub fn wall_left(&self) -> Option<u64> {
+        Some(self.limits.get(Limit::Wall)?.saturating_sub(self.ran_ms))
+    }
+
     /// Returns the deadline of an attempt for its keeper; `None` while a person is asked.
     pub(crate) fn keeper_deadline(&self, attempt: &Attempt) -> Option<Awake> {
         let since = attempt.launched.filter(|_| attempt.asked.is_none())?;
-        Some(since.plus_ms(attempt.rested_ms).plus_ms(self.limits.get(Limit::Wall)?))
+        let clock = Clock { since: since.plus_ms(attempt.rested_ms), before_ms: self.ran_ms };
+        Some(clock.reaches(self.limits.get(Limit::Wall)?))
     }
 
     /// Returns when the job may be claimed; `None` while it may not.

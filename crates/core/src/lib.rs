@@ -4,7 +4,8 @@
 //! its effects, agents and keepers produce its reports.
 //!
 //! - [`event`]: facts, the only thing that is stored; [`turn`]: what those about sessions and turns are made of.
-//! - [`job`]: the fold of a log, with phases that carry their data; [`session`]: the agent's part of it.
+//! - [`job`]: the fold of a log, with phases that carry their data; [`session`]: the agent's part of it; [`conversation`]: the chain of
+//!   jobs that it is in.
 //! - [`append`]: facts on their way to the journal, with the version and fence they need.
 //! - [`decide`]: which facts follow from a request or a report; [`limits`]: the arithmetic; [`budget`]: that of a group and day.
 //! - [`effects`]: what must be done; [`report`]: what came of it.
@@ -17,6 +18,7 @@
 
 pub mod append;
 pub mod budget;
+pub mod conversation;
 pub mod decide;
 pub mod effects;
 pub mod event;

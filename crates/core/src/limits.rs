@@ -1,4 +1,4 @@
-//! Limits and their arithmetic: wall clock, time of a turn, handshake, idle time, stall, output, turns, tokens, money.
+//! Limits and their arithmetic: wall clock, time of a turn, time of all turns, handshake, idle time, stall, output, turns, tokens, money.
 //!
 //! Times are measured by the awake clock. `decide::limit` decides what a reached limit means for the job.
 
@@ -10,11 +10,14 @@ use crate::ids::Awake;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Limits {
-    /// Awake milliseconds an attempt may take. The time in which a person is asked does not count.
+    /// Awake milliseconds that the attempts of a job may take together. The time in which a person is asked does not count.
     pub wall_ms: Option<u64>,
     /// The same for each turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_ms: Option<u64>,
+    /// The same for all turns of a conversation together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active_ms: Option<u64>,
     /// Awake milliseconds in which an agent must open its session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handshake_ms: Option<u64>,
@@ -26,11 +29,11 @@ pub struct Limits {
     /// Bytes an attempt may write.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output_bytes: Option<u64>,
-    /// Turns of the agent.
+    /// Turns of a conversation.
     pub turns: Option<u64>,
-    /// Input and output tokens.
+    /// Input and output tokens of a conversation.
     pub tokens: Option<u64>,
-    /// Money, in millionths of a dollar.
+    /// Money that a conversation costs, in millionths of a dollar.
     pub money_micros: Option<u64>,
 }
 
@@ -43,6 +46,8 @@ pub enum Limit {
     Wall,
     /// The time of one turn.
     Turn,
+    /// The time of all turns of a conversation.
+    Active,
     /// The time until an agent opens its session.
     Handshake,
     /// The time without a message after a turn was interrupted.
@@ -90,7 +95,9 @@ impl Limit {
     /// Returns what it is measured in.
     pub fn unit(self) -> Unit {
         match self {
-            Limit::Wall | Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Stall => Unit::Time,
+            Limit::Wall | Limit::Turn | Limit::Active | Limit::Handshake | Limit::Idle | Limit::Stall => {
+                Unit::Time
+            }
             Limit::Output => Unit::Bytes,
             Limit::Turns | Limit::Tokens | Limit::GroupTokens => Unit::Count,
             Limit::Money | Limit::GroupMoney => Unit::Money,
@@ -101,7 +108,13 @@ impl Limit {
     pub fn is_of_agents(self) -> bool {
         matches!(
             self,
-            Limit::Turn | Limit::Handshake | Limit::Idle | Limit::Turns | Limit::Tokens | Limit::Money
+            Limit::Turn
+                | Limit::Active
+                | Limit::Handshake
+                | Limit::Idle
+                | Limit::Turns
+                | Limit::Tokens
+                | Limit::Money
         )
     }
 
@@ -112,9 +125,10 @@ impl Limit {
 }
 
 /// Every limit that a job can have, with the name of its setting. Those of a group are in `budget`.
-pub const SETTINGS: [(Limit, &str); 9] = [
+pub const SETTINGS: [(Limit, &str); 10] = [
     (Limit::Wall, "wall"),
     (Limit::Turn, "turn"),
+    (Limit::Active, "active"),
     (Limit::Handshake, "handshake"),
     (Limit::Idle, "idle"),
     (Limit::Stall, "stall"),
@@ -129,7 +143,7 @@ pub const SETTINGS: [(Limit, &str); 9] = [
 pub enum BadSetting {
     /// No limit has this name.
     #[error(
-        "unknown setting `{0}`: the limits are wall, turn, handshake, idle, stall, output, turns, tokens, money"
+        "unknown setting `{0}`: the limits are wall, turn, active, handshake, idle, stall, output, turns, tokens, money"
     )]
     Unknown(String),
     /// The value does not fit the limit.
@@ -150,6 +164,7 @@ impl Limits {
         Limits {
             wall_ms: self.wall_ms.or(fallback.wall_ms),
             turn_ms: self.turn_ms.or(fallback.turn_ms),
+            active_ms: self.active_ms.or(fallback.active_ms),
             handshake_ms: self.handshake_ms.or(fallback.handshake_ms),
             idle_ms: self.idle_ms.or(fallback.idle_ms),
             stall_ms: self.stall_ms.or(fallback.stall_ms),
@@ -165,6 +180,7 @@ impl Limits {
         let value = match limit {
             Limit::Wall => self.wall_ms,
             Limit::Turn => self.turn_ms,
+            Limit::Active => self.active_ms,
             Limit::Handshake => self.handshake_ms,
             Limit::Idle => self.idle_ms,
             Limit::Stall => self.stall_ms,
@@ -182,6 +198,7 @@ impl Limits {
         let slot = match limit {
             Limit::Wall => &mut self.wall_ms,
             Limit::Turn => &mut self.turn_ms,
+            Limit::Active => &mut self.active_ms,
             Limit::Handshake => &mut self.handshake_ms,
             Limit::Idle => &mut self.idle_ms,
             Limit::Stall => &mut self.stall_ms,
@@ -275,13 +292,15 @@ fn whole(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// What an attempt has used so far.
+/// What a job has used so far. Turns, their time, tokens and money are those of its conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Used {
-    /// Awake milliseconds since it was launched, without those in which a person was asked.
+    /// Awake milliseconds that its attempts took, without those in which a person was asked.
     pub wall_ms: u64,
     /// The same for the active turn; zero without one.
     pub turn_ms: u64,
+    /// The same for all turns.
+    pub active_ms: u64,
     /// Awake milliseconds since it was launched, if its agent has not opened a session; else zero.
     pub handshake_ms: u64,
     /// Awake milliseconds since a turn was interrupted, if no message came; else zero.
@@ -292,9 +311,9 @@ pub struct Used {
     pub output_bytes: u64,
     /// Turns begun.
     pub turns: u64,
-    /// Tokens the job has spent.
+    /// Tokens spent.
     pub tokens: u64,
-    /// Money the job has spent.
+    /// Money spent.
     pub money_micros: u64,
 }
 
@@ -316,6 +335,7 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
         let measured = match limit {
             Limit::Wall => used.wall_ms,
             Limit::Turn => used.turn_ms,
+            Limit::Active => used.active_ms,
             Limit::Handshake => used.handshake_ms,
             Limit::Idle => used.idle_ms,
             Limit::Stall => used.stall_ms,
@@ -331,19 +351,47 @@ pub fn reached(limits: &Limits, used: &Used) -> Option<Reached> {
     })
 }
 
-/// When the clocks of an attempt started, by the awake clock. A clock that rests has none.
+/// A clock that runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Clock {
+    /// When it started, by the awake clock.
+    pub since: Awake,
+    /// Milliseconds that count from before.
+    pub before_ms: u64,
+}
+
+impl Clock {
+    /// Returns a clock that began at zero.
+    pub fn since(since: Awake) -> Clock {
+        Clock { since, before_ms: 0 }
+    }
+
+    /// Returns what it shows.
+    pub fn shows(self, now: Awake) -> u64 {
+        now.0.saturating_sub(self.since.0).saturating_add(self.before_ms)
+    }
+
+    /// Returns when it will show so much: at once, if it has shown more before.
+    pub fn reaches(self, ms: u64) -> Awake {
+        self.since.plus_ms(ms.saturating_sub(self.before_ms))
+    }
+}
+
+/// The clocks of an attempt. A clock that rests is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Clocks {
-    /// Of the attempt.
-    pub wall: Option<Awake>,
+    /// Of all attempts.
+    pub wall: Option<Clock>,
     /// Of the active turn.
-    pub turn: Option<Awake>,
+    pub turn: Option<Clock>,
+    /// Of all turns.
+    pub active: Option<Clock>,
     /// Of the handshake.
-    pub handshake: Option<Awake>,
+    pub handshake: Option<Clock>,
     /// Of the wait for a message.
-    pub idle: Option<Awake>,
+    pub idle: Option<Clock>,
     /// Of the time without progress.
-    pub stall: Option<Awake>,
+    pub stall: Option<Clock>,
 }
 
 /// Returns when the next time limit is reached; `None` if none is set.
@@ -351,9 +399,10 @@ pub fn next_deadline(limits: &Limits, clocks: &Clocks) -> Option<Awake> {
     let each = [
         (Limit::Wall, clocks.wall),
         (Limit::Turn, clocks.turn),
+        (Limit::Active, clocks.active),
         (Limit::Handshake, clocks.handshake),
         (Limit::Idle, clocks.idle),
         (Limit::Stall, clocks.stall),
     ];
-    each.into_iter().filter_map(|(limit, since)| Some(since?.plus_ms(limits.get(limit)?))).min()
+    each.into_iter().filter_map(|(limit, clock)| Some(clock?.reaches(limits.get(limit)?))).min()
 }

@@ -135,7 +135,7 @@ impl From<Asked> for Cause {
 impl From<Limit> for Outcome {
     fn from(limit: Limit) -> Outcome {
         match limit {
-            Limit::Wall | Limit::Turn => Outcome::TimedOut(Clock::Deadline),
+            Limit::Wall | Limit::Turn | Limit::Active => Outcome::TimedOut(Clock::Deadline),
             Limit::Handshake | Limit::Idle | Limit::Stall => Outcome::TimedOut(Clock::Stall),
             Limit::Output => Outcome::OverBudget(Budget::Output),
             Limit::Turns => Outcome::OverBudget(Budget::Turns),

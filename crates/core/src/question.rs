@@ -227,10 +227,10 @@ fn check(text: &str) -> String {
     (0..4).map(digit).collect()
 }
 
-/// Something that a person allowed for the rest of the job: exactly this request of this tool.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// Something that a person allowed for the rest of the conversation: exactly this request of this tool.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct StandingRule {
-    /// Its number in the job.
+    /// Its number in the conversation.
     pub no: u32,
     /// Its author.
     pub by: String,

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::Timestamp;
+use crate::ids::{Awake, Timestamp};
 use crate::outcome::Budget;
 
 /// What a keeper found and signalled, and how it proved the tree empty.
@@ -41,6 +41,9 @@ pub struct Receipt {
     pub asked_to_empty_ms: Option<u64>,
     /// The keeper's own reason to stop, if its owner did not tell it to.
     pub keeper_stop: Option<KeeperStop>,
+    /// When the tree became empty, by the awake clock. What 0.1.0 stored does not say so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty_at: Option<Awake>,
     /// Where a launch failed. Absent if it did not, and in what 0.1.0 stored, which has only the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub launch_error: Option<LaunchError>,
@@ -68,6 +71,7 @@ impl Receipt {
             exited_first: false,
             asked_to_empty_ms: None,
             keeper_stop: None,
+            empty_at: None,
             launch_error: None,
         }
     }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::conversation::Position;
 use crate::ids::{JobId, Timestamp};
 use crate::limits::Limits;
 use crate::receipt::Level;
@@ -59,9 +60,12 @@ pub struct Spec {
     /// What happens when a budget is used up.
     #[serde(default, skip_serializing_if = "OnLimit::is_stop")]
     pub on_limit: OnLimit,
-    /// The conversation to resume.
-    pub resume: Option<Conversation>,
-    /// Resume a copy of that conversation.
+    /// Its place in a conversation that another job began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub conversation: Option<Position>,
+    /// The session of the agent to resume.
+    pub resume: Option<ProviderSession>,
+    /// Resume a copy of that session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
     /// The ended job that this one repeats.
@@ -98,6 +102,7 @@ impl Spec {
             not_before: None,
             on_partition: OnPartition::Stop,
             on_limit: OnLimit::Stop,
+            conversation: None,
             resume: None,
             fork: false,
             retry_of: None,
@@ -486,9 +491,9 @@ impl OnLimit {
     }
 }
 
-/// An agent's conversation.
+/// A session of an agent, as its agent knows it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Conversation {
+pub struct ProviderSession {
     /// The agent.
     pub provider: String,
     /// The agent's reference for it.

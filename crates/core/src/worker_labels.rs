@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
+use crate::ids::OwnerId;
+
 /// Labels, sorted. A worker that has all labels of a job may run it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -15,12 +17,37 @@ const LABELS_MAX: usize = 16;
 /// Characters of a label.
 const LABEL_CHARS_MAX: usize = 64;
 
+/// What the label of one worker begins with, before its name. Each worker has its own, and no enrolment can give it another.
+const WORKER: &str = "worker:";
+
 impl WorkerLabels {
+    /// Adds the label that only the worker of this name has.
+    pub fn with_worker(mut self, name: &OwnerId) -> WorkerLabels {
+        self.0.insert(format!("{WORKER}{name}"));
+        self
+    }
+
+    /// Returns the name of the one worker that has these, if only one has.
+    pub fn worker(&self) -> Option<&str> {
+        self.iter().find_map(WorkerLabels::worker_of)
+    }
+
+    /// Returns the name of the worker whose label this is.
+    pub fn worker_of(label: &str) -> Option<&str> {
+        label.strip_prefix(WORKER)
+    }
+
     /// Refuses what is no label, and too many.
     pub fn check(&self) -> Result<(), &'static str> {
         let is_plain = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'.' | b'_' | b'-' | b'/');
-        let is_label =
-            |label: &String| (1..=LABEL_CHARS_MAX).contains(&label.len()) && label.bytes().all(is_plain);
+        let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+        let is_label = |label: &String| {
+            let (text, is_allowed): (&str, fn(u8) -> bool) = match WorkerLabels::worker_of(label) {
+                Some(name) => (name, is_name),
+                None => (label, is_plain),
+            };
+            (1..=LABEL_CHARS_MAX).contains(&text.len()) && text.bytes().all(is_allowed)
+        };
         match self.0.len() {
             count if count > LABELS_MAX => Err("it needs more than 16 labels of its worker"),
             _ if self.0.iter().all(is_label) => Ok(()),

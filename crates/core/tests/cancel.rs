@@ -147,7 +147,7 @@ fn c6_a_takeover_after_the_request_keeps_it() {
 fn c7_a_request_does_not_reach_a_later_retry() {
     let ended = TestJob::stopping(retried(5)).emptied(exited(1));
     assert_eq!(ended.outcome(), Some(Outcome::Cancelled(Begun::WhileRunning)));
-    let again = lastword_core::decide::retry::decide(&ended.job).expect("it has ended");
+    let again = lastword_core::decide::retry::decide(&ended.job, &ended.job).expect("it has ended");
     let next = TestJob::running(again);
     assert_eq!((next.job.stop, matches!(next.job.phase, Phase::Running)), (None, true));
     assert_eq!(cancel(&ended, &request(true)), Ok(Vec::new()));

@@ -280,6 +280,8 @@ fn c34_facts_of_the_owner_need_its_fence() {
         "claimed",
         "last_word",
         "late_reported",
+        "continued",
+        "joined",
     ];
     for kind in anyones {
         assert!(!Fact::decode(crate::golden::example(kind)).expect("it reads").is_owners(), "{kind}");

@@ -222,6 +222,7 @@ fn c52_c28_each_limit_has_its_own_outcome_and_cause() {
     let outcomes = [
         Outcome::TimedOut(Clock::Deadline),
         Outcome::TimedOut(Clock::Deadline),
+        Outcome::TimedOut(Clock::Deadline),
         Outcome::TimedOut(Clock::Stall),
         Outcome::TimedOut(Clock::Stall),
         Outcome::TimedOut(Clock::Stall),
@@ -230,7 +231,7 @@ fn c52_c28_each_limit_has_its_own_outcome_and_cause() {
         Outcome::OverBudget(Budget::Tokens),
         Outcome::OverBudget(Budget::Money),
     ];
-    let names = ["timed_out"; 5].into_iter().chain(["over_budget"; 4]);
+    let names = ["timed_out"; 6].into_iter().chain(["over_budget"; 4]);
     for (((limit, _), outcome), name) in SETTINGS.into_iter().zip(outcomes).zip(names) {
         let test = fired(TestJob::running(agent()), limit);
         assert_eq!(ended_as(test, exited(0)), (outcome, Cause::Limit(limit)));
@@ -339,14 +340,17 @@ fn c23_a_second_last_word_is_refused() {
 }
 
 #[test]
-fn c31_an_ended_job_accepts_only_late_reports() {
+fn c31_an_ended_job_accepts_late_reports_and_what_its_conversation_needs() {
     for test in [TestJob::ended(0), TestJob::queued(agent()).cancelled()] {
         for kind in lastword_core::event::KINDS {
             let fact = Fact::decode(crate::golden::example(kind)).expect("it reads");
             let mut job = test.job.clone();
             let event = Event { seq: job.version.next(), at: Timestamp(1), fact };
-            assert_eq!(job.apply(&event).is_ok(), *kind == "late_reported", "{kind}");
+            let of_conversation = ["continued", "joined", "limit_changed"].contains(kind);
+            let expected = *kind == "late_reported" || (of_conversation && job.reports_turns());
+            assert_eq!(job.apply(&event).is_ok(), expected, "{kind}");
             assert_eq!(job.phase, test.job.phase);
+            assert_eq!(job.last_word(), test.job.last_word());
         }
     }
 }
@@ -431,12 +435,13 @@ fn c29_nothing_ends_before_it_began() {
             error: None,
             receipt: exited(0),
             cut_short: None,
+            ran_ms: None,
         }
     };
     let turn_end = Fact::decode(crate::golden::example("turn_ended")).expect("it reads");
     let retry = RetryScheduled { attempt: AttemptNo(1), due: Timestamp(1) };
     let spec = TestJob::queued(agent()).job.spec.expect("it has one");
-    let again = Submitted { spec, by: "ann".to_owned(), limits: Default::default() };
+    let again = Submitted { spec, by: "ann".to_owned(), limits: Default::default(), carried: None };
     check(&TestJob::empty(), word.into(), "the job was not submitted");
     check(&TestJob::queued(agent()), again.into(), "the job was submitted already");
     check(&TestJob::held(agent()), attempt_end(1).into(), "that attempt is not open");
@@ -521,14 +526,15 @@ fn the_backoff_doubles_up_to_its_maximum() {
 
 #[test]
 fn only_an_ended_job_can_be_retried() {
-    assert_eq!(retry::decide(&TestJob::empty().job), Err(Refusal::NotFound(id(1))));
+    let decide = |job: &Job| retry::decide(job, job);
+    assert_eq!(decide(&TestJob::empty().job), Err(Refusal::NotFound(id(1))));
     for test in
         [TestJob::queued(agent()), TestJob::running(agent()), TestJob::stopping(agent()), TestJob::backoff()]
     {
-        assert_eq!(retry::decide(&test.job), Err(Refusal::NotEnded(id(1))));
+        assert_eq!(decide(&test.job), Err(Refusal::NotEnded(id(1))));
     }
     let spec = Spec { not_before: Some(Timestamp(5)), ..dependent(lastword_core::spec::Needs::AnyEnd) };
-    let again = retry::decide(&TestJob::queued(spec.clone()).cancelled().job).expect("it has ended");
+    let again = decide(&TestJob::queued(spec.clone()).cancelled().job).expect("it has ended");
     let wanted = Spec { not_before: None, after: Vec::new(), retry_of: Some(id(1)), ..spec };
     assert_eq!(again, wanted);
 }

@@ -13,10 +13,12 @@ use lastword_core::spec::{Io, Needs, OnPartition};
 use serde_json::{Value, json};
 
 /// Fields that were added to a kind later, each with an example of its own. The first one stays as it was stored.
-const GROWN: [&str; 22] = [
+const GROWN: [&str; 25] = [
     "submitted.v1+named",
     "turn_ended.v1+acknowledged",
     "turn_ended.v1+awake",
+    "turn_ended.v1+active",
+    "submitted.v1+conversation",
     "submitted.v1+secrets",
     "turn_started.v1+awake",
     "question_asked.v1+awake",
@@ -35,6 +37,7 @@ const GROWN: [&str; 22] = [
     "launched.v1+withheld",
     "attempt_ended.v1+launch_error",
     "attempt_ended.v1+lost",
+    "attempt_ended.v1+ran",
     "last_word.v1+by",
 ];
 
@@ -174,7 +177,7 @@ fn stored_enum_names_are_fixed() {
     );
     check(
         &SETTINGS.map(|(limit, _)| Cause::Limit(limit)),
-        json!([{"limit": "wall"}, {"limit": "turn"}, {"limit": "handshake"}, {"limit": "idle"}, {"limit": "stall"}, {"limit": "output"}, {"limit": "turns"}, {"limit": "tokens"},
+        json!([{"limit": "wall"}, {"limit": "turn"}, {"limit": "active"}, {"limit": "handshake"}, {"limit": "idle"}, {"limit": "stall"}, {"limit": "output"}, {"limit": "turns"}, {"limit": "tokens"},
             {"limit": "money"}]),
     );
     check(

@@ -7,7 +7,7 @@ use lastword_core::decide::{Refusal, label, limit, submit};
 use lastword_core::effects::{self, Effect};
 use lastword_core::event::{LimitFired, LimitNeared, TurnEnding, Usage};
 use lastword_core::limits::{
-    self, BadSetting, Clocks, Limit, Limits, Reached, SETTINGS, Used, parse_setting,
+    self, BadSetting, Clock, Clocks, Limit, Limits, Reached, SETTINGS, Used, parse_setting,
 };
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::owner::{Input, Output};
@@ -178,6 +178,7 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
     let all = Limits {
         wall_ms: Some(1),
         turn_ms: Some(1),
+        active_ms: Some(1),
         handshake_ms: Some(1),
         idle_ms: Some(1),
         stall_ms: Some(1),
@@ -192,7 +193,7 @@ fn c52_each_limit_is_reached_by_its_own_measure() {
 
 #[test]
 fn c49_c54_the_next_deadline_is_the_nearer_of_two_clocks() {
-    let (launched, progress) = (Awake(1_000), Some(Awake(1_500)));
+    let (launched, progress) = (Clock::since(Awake(1_000)), Some(Clock::since(Awake(1_500))));
     let check = |wall: Option<u64>, stall: Option<u64>, progress, expected: Option<u64>| {
         let limits = Limits { wall_ms: wall, stall_ms: stall, ..Limits::default() };
         let clocks = Clocks { wall: Some(launched), stall: progress, ..Clocks::default() };

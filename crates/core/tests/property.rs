@@ -16,7 +16,7 @@ use lastword_core::question::Ask;
 use lastword_core::receipt::{Exit, KeeperStop, Proof, Receipt, Rung};
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::{OnPartition, RetryPolicy, Spec};
-use lastword_core::view::row::Row;
+use lastword_core::view::row::{Row, Summary};
 use lastword_core::view::session::{SessionView, turns};
 use lastword_core::view::usage::UsageView;
 use lastword_core::{Append, AppendId, AttemptNo, Event, Fact, InputNo, Job, Timestamp, TurnNo};
@@ -232,8 +232,19 @@ fn holds(before: &Job, job: &Job, fact: &Fact) {
     }
     // C23, C31: an ended job stays as it is, with no holder and nothing open.
     if let Some(word) = before.last_word() {
-        assert_eq!((job.last_word(), fact.kind()), (Some(word), "late_reported"));
-        assert_eq!(Row { version: before.version, ..Row::of(job) }, Row::of(before));
+        // What follows an end is a late report, or is about the conversation, which may go on as another job.
+        let of_conversation = matches!(
+            fact,
+            Fact::Continued(_) | Fact::Joined(_) | Fact::LimitChanged(_) | Fact::RuleRemoved(_)
+        );
+        assert!(
+            matches!(fact, Fact::LateReported(_)) || (of_conversation && before.reports_turns()),
+            "{fact:?}"
+        );
+        assert_eq!((job.last_word(), &job.phase), (Some(word), &before.phase));
+        let row = Row { version: before.version, changed_at: before.changed_at, ..Row::of(job) };
+        let summary = Summary { continued_by: before.continued_by, ..row.summary.clone() };
+        assert_eq!(Row { summary, ..row }, Row::of(before));
     }
     if job.is_ended() {
         assert!(job.holder.is_none() && job.open_attempt().is_none() && job.active_turn().is_none());

@@ -1,10 +1,11 @@
 //! Questions that expire, and conversations that another job resumes.
 
+use lastword_core::conversation::Position;
 use lastword_core::decide::{Refusal, answer, interrupt, resume, retry, rule, send};
 use lastword_core::event::{Fact, TurnEnding};
 use lastword_core::question::{Ask, AskKind, Choice, Part, Reply};
 use lastword_core::report::{Report, Signal};
-use lastword_core::spec::{Conversation, Dialect, Permissions, Spec, Terms, Work, Worktree};
+use lastword_core::spec::{Dialect, Permissions, ProviderSession, Spec, Terms, Work, Worktree};
 use lastword_core::view::row::Row;
 
 use crate::common::{TestJob, agent, allow, command, ends, exited, id, name_of, question};
@@ -152,13 +153,15 @@ fn c82_a_conversation_is_resumed_only_after_a_completed_turn() {
     assert_eq!(decide(&TestJob::ended(0)), nothing("no conversation: it runs a command, not an agent"));
     let begun = TestJob::in_turn(agent());
     assert_eq!(decide(&begun), Err(Refusal::NotEnded(id(1))));
-    let none = "no conversation to resume: none of its turns completed";
-    assert_eq!(decide(&begun.clone().cancelled().emptied(exited(0))), nothing(none));
+    // No turn completed, so there is nothing that the agent may remember: the conversation goes on in a new session.
+    let fresh = decide(&begun.clone().cancelled().emptied(exited(0))).expect("it has ended");
+    let position = Position { first: id(1), after: id(1), number: 2 };
+    assert_eq!((fresh.resume, fresh.fork, fresh.conversation), (None, false, Some(position)));
     // The second turn did not complete: the first is resumed.
     let second = |test: TestJob| test.says(ends(TurnEnding::Completed)).says(Signal::TurnStarted);
     let cut = second(begun).cancelled().emptied(exited(0));
     let next = decide(&cut).expect("it has ended");
-    let conversation = Conversation { provider: "codex".to_owned(), reference: "ref-1".to_owned() };
+    let conversation = ProviderSession { provider: "codex".to_owned(), reference: "ref-1".to_owned() };
     assert_eq!((next.resume.as_ref(), next.retry_of), (Some(&conversation), None));
     let Work::Agent { provider, prompt, terms } = &next.work else { panic!("{next:?}") };
     let Work::Agent { terms: before, .. } = agent().work else { panic!("an agent") };
@@ -193,7 +196,7 @@ fn a_conversation_is_resumed_in_its_worktree() {
     let lost = resume::decide(&done.job, "more", None, false);
     assert_eq!(lost, Err(Refusal::Nothing(id(1), "lost its worktree, which the conversation is about")));
     // A retry starts with a fresh worktree and a new conversation.
-    let again = retry::decide(&done.job).expect("it has ended");
+    let again = retry::decide(&done.job, &done.job).expect("it has ended");
     assert_eq!((again.resume, again.worktree), (None, spec.worktree));
 }
 
@@ -213,12 +216,10 @@ fn a_fork_leaves_the_conversation_to_its_job() {
     for spec in [spec(Dialect::Codex, &[]), spec(Dialect::Claude, &["--fork"])] {
         let next = forked(spec).expect("it can be copied");
         assert!(next.fork && next.resume.is_some());
-        assert_eq!(
-            Row::of(&TestJob::queued(next.clone()).job).conversation,
-            None,
-            "other jobs can still drive it"
-        );
-        assert!(Row::of(&TestJob::queued(Spec { fork: false, ..next }).job).conversation.is_some());
+        assert_eq!(next.conversation, None, "it begins a conversation of its own");
+        let drives = |spec: Spec| Row::of(&TestJob::queued(spec).job).drives;
+        assert_eq!(drives(next.clone()), None, "other jobs can still drive the session");
+        assert!(drives(Spec { fork: false, ..next }).is_some());
     }
     for spec in [spec(Dialect::Acp, &["--fork"]), spec(Dialect::Claude, &[])] {
         let refused = forked(spec).expect_err("it cannot").to_string();

@@ -3,6 +3,7 @@
 mod cancel;
 mod claim;
 mod common;
+mod conversations;
 mod end;
 mod golden;
 mod limits;

@@ -269,7 +269,16 @@ fn c78_an_attempt_ends_only_its_own_session() {
         let (outcome, cause) = (Outcome::Failed, Cause::Agent);
         let mut test = TestJob::in_turn(agent()).says(ends(TurnEnding::Completed));
         test.owner(vec![
-            AttemptEnded { attempt, outcome, cause, error, receipt: exited(1), cut_short: None }.into(),
+            AttemptEnded {
+                attempt,
+                outcome,
+                cause,
+                error,
+                receipt: exited(1),
+                cut_short: None,
+                ran_ms: None,
+            }
+            .into(),
         ]);
         of(&test).state
     };

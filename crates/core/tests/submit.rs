@@ -10,7 +10,7 @@ use lastword_core::job::{Phase, Waits};
 use lastword_core::limits::Limits;
 use lastword_core::outcome::{Begun, Cause, Outcome};
 use lastword_core::report::{Found, Report, Signal};
-use lastword_core::spec::{Conversation, Dependency, Io, Needs, RetryPolicy, Spec, Work, Worktree};
+use lastword_core::spec::{Dependency, Io, Needs, ProviderSession, RetryPolicy, Spec, Work, Worktree};
 use lastword_core::{AttemptNo, Fact, InputNo};
 
 use crate::common::{
@@ -267,9 +267,9 @@ fn an_invalid_spec_is_refused() {
     check(named("codex", "x".repeat(KIB_256 - 5 - rest + 2)), large);
     check(Spec { cwd: "x".repeat(KIB_256), ..command() }, large);
     check(Spec { group: "x".repeat(KIB_256), ..command() }, large);
-    let long = Conversation { provider: "codex".to_owned(), reference: "x".repeat(KIB_256) };
+    let long = ProviderSession { provider: "codex".to_owned(), reference: "x".repeat(KIB_256) };
     check(Spec { resume: Some(long), ..agent() }, large);
-    let long = Conversation { provider: "x".repeat(KIB_256), reference: String::new() };
+    let long = ProviderSession { provider: "x".repeat(KIB_256), reference: String::new() };
     check(Spec { resume: Some(long), ..agent() }, large);
     let (git_dir, checkout) = ("/src/.git".to_owned(), "/src".to_owned());
     let worktree = Worktree { git_dir, checkout, base: "0123456789".repeat(4), keep: false };

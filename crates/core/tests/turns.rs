@@ -122,6 +122,7 @@ fn c70_a_commit_with_any_other_ending_is_refused() {
             commit: Some(commit()),
             acknowledged: None,
             awake: None,
+            active_ms: None,
         };
         let facts = vec![ended.into()];
         let result =
@@ -211,6 +212,7 @@ fn c75_without_limits_nothing_is_checked() {
     let off = Limits {
         wall_ms: Some(0),
         turn_ms: Some(0),
+        active_ms: Some(0),
         handshake_ms: Some(0),
         idle_ms: Some(0),
         stall_ms: Some(0),
@@ -272,6 +274,7 @@ fn c78_every_turn_ending_leaves_the_session_without_a_turn() {
             commit: None,
             acknowledged: None,
             awake: None,
+            active_ms: None,
         };
         test.owner(vec![ended.into()]);
         let session = test.job.session.as_ref().expect("it has one");
@@ -337,7 +340,9 @@ fn c80_an_interrupt_is_for_the_active_turn_or_refused() {
 fn c82_a_reference_counts_only_after_a_completed_turn() {
     let resume =
         |test: &TestJob| test.job.session.as_ref().and_then(Session::resume_reference).map(str::to_owned);
-    let retry = |test: TestJob| lastword_core::decide::retry::decide(&test.job).expect("it has ended").resume;
+    let retry = |test: TestJob| {
+        lastword_core::decide::retry::decide(&test.job, &test.job).expect("it has ended").resume
+    };
     let begun = TestJob::in_turn(agent());
     assert_eq!(begun.job.session.as_ref().and_then(|session| session.reference.as_deref()), Some("ref-0"));
     assert_eq!(resume(&begun), None);

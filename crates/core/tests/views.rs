@@ -4,7 +4,7 @@ use lastword_core::event::{KINDS, SessionState, Stored, TurnEnding, Usage};
 use lastword_core::question::Ask;
 use lastword_core::receipt::Exit;
 use lastword_core::report::{Found, Report, Signal};
-use lastword_core::spec::{Conversation, Needs, Spec, Work};
+use lastword_core::spec::{Needs, ProviderSession, Spec, Work};
 use lastword_core::view::row::{PhaseName, Row, Summary};
 use lastword_core::view::session::{OpenQuestion, SessionView, turns};
 use lastword_core::view::timeline;
@@ -244,11 +244,11 @@ fn a_summary_of_an_older_build_is_readable() {
 }
 
 #[test]
-fn a_row_names_the_conversation_a_live_job_drives() {
+fn a_row_names_the_session_a_live_job_drives() {
     let codex =
-        |reference: &str| Conversation { provider: "codex".to_owned(), reference: reference.to_owned() };
+        |reference: &str| ProviderSession { provider: "codex".to_owned(), reference: reference.to_owned() };
     let resumes = Spec { resume: Some(codex("old")), ..agent() };
-    let of = |test: &TestJob| Row::of(&test.job).conversation;
+    let of = |test: &TestJob| Row::of(&test.job).drives;
     assert_eq!(of(&TestJob::queued(agent())), None);
     assert_eq!(of(&TestJob::queued(resumes.clone())), Some(codex("old")));
     assert_eq!(of(&TestJob::in_turn(resumes.clone())), Some(codex("ref-0")));

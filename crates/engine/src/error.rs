@@ -59,6 +59,16 @@ pub enum Error {
         /// The job that runs there.
         by: lastword_core::JobId,
     },
+    /// It is one of several jobs of a conversation.
+    #[error("{job} is one of {jobs} jobs of a conversation, which is removed as a whole")]
+    InConversation {
+        /// The job, as a person calls it.
+        job: String,
+        /// The job.
+        id: lastword_core::JobId,
+        /// The number of jobs of the conversation.
+        jobs: usize,
+    },
     /// A job that waits for it cannot be told how it ended.
     #[error(
         "{job} is not removed, because {dependent} waits for it and cannot be told how it ended; cancel that one first"

@@ -147,5 +147,6 @@ impl<S: Enrolments + Journal> Gate for EnrolledOnly<S> {
 }
 
 fn principal(worker: EnrolledWorker) -> Principal {
-    Principal::Worker { owner: worker.name, labels: worker.labels }
+    let labels = worker.labels.with_worker(&worker.name);
+    Principal::Worker { owner: worker.name, labels }
 }

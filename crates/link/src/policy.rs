@@ -159,7 +159,7 @@ mod tests {
             unpaused rested input_delivered session_started session_changed turn_started question_asked \
             question_closed item_completed spent turn_ended attempt_ended retry_scheduled last_word";
         let none = "submitted dependency_settled dependency_removed rescheduled cancel_requested limit_changed \
-            labels_changed input_requested rule_added rule_removed interrupt_requested abandoned claimed";
+            labels_changed input_requested rule_added rule_removed interrupt_requested abandoned claimed continued joined";
         let mut rights: BTreeMap<&str, Right> =
             [("answer_requested", Right::Derived), ("late_reported", Right::Late)].into();
         rights.extend(owner.split_whitespace().map(|kind| (kind, Right::Owner)));
@@ -208,7 +208,7 @@ mod tests {
         let terms = Box::default();
         let work = Work::Agent { provider: "claude".to_owned(), prompt: "tidy up".to_owned(), terms };
         let spec = Spec { work, ..Spec::command(["true"], "/") };
-        Submitted { limits: spec.limits, spec: Arc::new(spec), by: "tester".to_owned() }.into()
+        Submitted { limits: spec.limits, spec: Arc::new(spec), by: "tester".to_owned(), carried: None }.into()
     }
 
     /// Returns an agent's job that asks for a permission.

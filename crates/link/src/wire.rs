@@ -13,7 +13,7 @@ use lastword_core::event::Stored;
 use lastword_core::life::{Life, Place};
 use lastword_core::outcome::Outcome;
 use lastword_core::reference::Reference;
-use lastword_core::spec::Conversation;
+use lastword_core::spec::ProviderSession;
 use lastword_core::view::row::{PhaseName, Row, Section, Summary};
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{
@@ -271,7 +271,8 @@ forms! {
         holder: Option<Fence>,
         outcome: Option<Outcome>,
         least_reader: u16,
-        conversation: Option<Conversation>,
+        drives: Option<ProviderSession>,
+        conversation: Option<JobId>,
         submitted_at: Timestamp,
         updated_at: Timestamp,
         changed_at: Timestamp,
@@ -391,6 +392,8 @@ forms! {
         labels: BTreeMap<String, String>,
         cwd: Option<String>,
         parent: Option<JobId>,
+        conversation: Option<JobId>,
+        is_newest: bool,
         changed_since: Option<Timestamp>,
     }
 
@@ -400,6 +403,7 @@ forms! {
         Unread,
         Live,
         Read,
+        Continued,
     }
 
     #[serde(remote = "List")]

@@ -88,6 +88,7 @@ impl ExitRecord {
             .with("may_escape", u8::from(receipt.may_escape))
             .with("found", receipt.found)
             .with("empty_at_boot_ns", self.empty_at_boot_ns)
+            .with_some("empty_at_awake_ms", receipt.empty_at.map(|at| at.0))
             .to_string();
         for taken in &receipt.rungs {
             let line = Line::new("rung").with("rung", spelling::rung_name(taken.rung)).with("at", taken.at.0);
@@ -125,6 +126,8 @@ impl ExitRecord {
                 errno: first.get("exec_errno"),
             }),
             asked_to_empty_ms: first.get("asked_to_empty_ms"),
+            // A keeper of 0.1.0 does not say so.
+            empty_at: first.get("empty_at_awake_ms").map(lastword_core::Awake),
             output: OutputBytes { seen: first.get("seen")?, kept: first.get("kept")? },
             output_lost: first.get::<u8>("lost")? == 1,
             may_escape: first.get::<u8>("may_escape")? == 1,

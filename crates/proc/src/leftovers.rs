@@ -37,6 +37,7 @@ pub(crate) fn complete(
             exited_first: keeper.is_some_and(|keeper| keeper.exited_first),
             asked_to_empty_ms: Some(took),
             keeper_stop: keeper.and_then(|keeper| keeper.stop),
+            empty_at: Some(lastword_core::Awake(clock::awake_ms())),
             ..bare.receipt
         },
         empty_at_boot_ns: clock::boot_ns(),

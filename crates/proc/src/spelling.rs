@@ -68,7 +68,7 @@ spelling!(keeper_stop_name, parse_keeper_stop, KeeperStop, {
 /// cancel by the user.
 pub(crate) fn local_stop(cause: &str) -> KeeperStop {
     match cause {
-        "wall" | "turn" => KeeperStop::Deadline,
+        "wall" | "turn" | "active" => KeeperStop::Deadline,
         "stall" | "handshake" | "idle" => KeeperStop::LocalStall,
         "output" => KeeperStop::LocalBudget(Budget::Output),
         "turns" => KeeperStop::LocalBudget(Budget::Turns),

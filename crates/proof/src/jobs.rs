@@ -15,7 +15,7 @@ use lastword_core::life::Place;
 use lastword_core::limits::Limit;
 use lastword_core::outcome::{Asked, Begun, Cause, Outcome};
 use lastword_core::receipt::{Level, Proof, Receipt, Tree};
-use lastword_core::spec::{Conversation, Spec, Work};
+use lastword_core::spec::{ProviderSession, Spec, Work};
 use lastword_core::{
     Append, AppendId, AttemptNo, Awake, Fact, Fence, Illegal, Job, JobId, OwnerId, Timestamp, TurnNo,
 };
@@ -68,14 +68,14 @@ pub fn agent(queue: &str) -> Spec {
 }
 
 /// Returns the conversation that agents of [`agent`] name by `reference`.
-pub fn conversation(reference: &str) -> Conversation {
-    Conversation { provider: "codex".to_owned(), reference: reference.to_owned() }
+pub fn conversation(reference: &str) -> ProviderSession {
+    ProviderSession { provider: "codex".to_owned(), reference: reference.to_owned() }
 }
 
 /// Returns the fact that opens a log.
 pub fn submitted(spec: Spec) -> Fact {
     let limits = spec.limits;
-    Submitted { spec: Arc::new(spec), by: "tester".to_owned(), limits }.into()
+    Submitted { spec: Arc::new(spec), by: "tester".to_owned(), limits, carried: None }.into()
 }
 
 /// Returns the append that submits the `n`th job at `at`, and the job.
@@ -182,6 +182,7 @@ pub fn turn_completed(turn: TurnNo, reference: &str) -> Fact {
         commit: Some(commit),
         acknowledged: None,
         awake: None,
+        active_ms: None,
     }
     .into()
 }
@@ -195,6 +196,7 @@ pub fn attempt_ended(attempt: AttemptNo, outcome: Outcome, cause: Cause) -> Fact
         error: None,
         receipt: Receipt::bare(Proof::NoChildren),
         cut_short: None,
+        ran_ms: None,
     }
     .into()
 }

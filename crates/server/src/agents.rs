@@ -6,12 +6,13 @@ use std::path::{Path, PathBuf};
 
 use lastword_agents::{BadDefinition, BadPrices, Chosen, Definitions, PriceTable, Show, Shown, price_of};
 use lastword_api::{AgentRequest, Code, Problem};
+use lastword_core::Job;
+use lastword_core::decide::resume;
 use lastword_core::spec::{Dialect, Permissions, Work};
 use lastword_store::Store;
 
 use crate::app::App;
 use crate::failure::Failure;
-use crate::principal::Principal;
 
 /// The user's file of agents cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -98,21 +99,13 @@ pub(crate) fn check_prompt(prompt: &str) -> Result<(), Failure> {
 }
 
 /// Refuses to resume a conversation that the agent would lose. The current definition counts, not that of the job: it may know of newer
-/// versions of the agent. Unknown jobs, and jobs without a conversation, are refused elsewhere.
-pub(crate) async fn check_resume<J: Store>(
-    app: &App<J>,
-    principal: &Principal,
-    reference: &str,
-) -> Result<(), Failure> {
-    let Ok(id) = principal.find(app, reference).await else { return Ok(()) };
-    let job = app.engine().job(id).await?.value;
-    let Some(Work::Agent { provider, .. }) = job.spec.as_ref().map(|spec| &spec.work) else { return Ok(()) };
-    if job.session.as_ref().and_then(|session| session.resume_reference()).is_none() {
-        return Ok(());
-    }
+/// versions of the agent. Jobs without a conversation are refused elsewhere.
+pub(crate) fn check_resume<J: Store>(app: &App<J>, job: &Job) -> Result<(), Failure> {
+    let Some(provider) = job.provider().filter(|_| resume::source(job).0.is_some()) else { return Ok(()) };
     match definitions(app)?.get(provider).and_then(|definition| definition.no_resume.as_deref()) {
         None => Ok(()),
         Some(why) => {
+            let id = job.id;
             let detail = format!(
                 "{id} cannot be resumed: `{provider}` would lose its conversation ({why}); \
                  nothing was started. Start a new one with `run --agent {provider}`"

@@ -4,7 +4,7 @@ use lastword_api::Problem;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi, ToSchema as _};
 
-use crate::{daemon, events, groups, health, jobs, output, workers};
+use crate::{conversations, daemon, events, groups, health, jobs, output, workers};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -34,6 +34,9 @@ use crate::{daemon, events, groups, health, jobs, output, workers};
         jobs::interrupt,
         jobs::resize,
         jobs::resume,
+        conversations::list,
+        conversations::show,
+        conversations::remove,
         events::of_job,
         events::of_all,
         output::read,
@@ -53,6 +56,7 @@ use crate::{daemon, events, groups, health, jobs, output, workers};
     modifiers(&Problems, &OptionalBodies),
     tags(
         (name = "jobs", description = "Submit, show, list, stop, retry and remove jobs."),
+        (name = "conversations", description = "Chains of jobs around one session of an agent."),
         (name = "events", description = "Events of one job or of all, in pages or as a stream."),
         (name = "output", description = "The output and the result of a job."),
         (name = "groups", description = "Groups of jobs, which have slots."),

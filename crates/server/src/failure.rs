@@ -25,6 +25,11 @@ impl From<Problem> for Failure {
 }
 
 impl Failure {
+    /// Returns its code.
+    pub(crate) fn code(&self) -> &Code {
+        &self.0.code
+    }
+
     /// Returns the failure of an invalid request.
     pub(crate) fn invalid(detail: impl Into<String>) -> Failure {
         Problem::new(Code::Invalid, detail).into()
@@ -95,6 +100,9 @@ impl From<Refusal> for Failure {
             Refusal::NotEnded(job) => (Code::NotEnded, Some(job)),
             Refusal::Held(job, _) | Refusal::Kept(job) => (Code::Held, Some(job)),
             Refusal::NotDue(job) | Refusal::Nothing(job, _) => (Code::Conflict, Some(job)),
+            Refusal::Finished(job) => (Code::Ended, Some(job)),
+            Refusal::Continued(_, next) => (Code::Continued, Some(next)),
+            Refusal::UsedUp(job, _) => (Code::UsedUp, Some(job)),
             Refusal::NeedsNewerReader(job) => (Code::NewerReader, Some(job)),
             Refusal::Full(job, _) => (Code::Full, Some(job)),
         };
@@ -144,6 +152,7 @@ impl From<Error> for Failure {
             Error::InUse { by, .. } | Error::Awaited { by, .. } => {
                 Problem::new(Code::NotEnded, detail).about(by).into()
             }
+            Error::InConversation { id, .. } => Problem::new(Code::InConversation, detail).about(id).into(),
             Error::Unsaved { job, .. } => Problem::new(Code::Unsaved, detail).about(job).into(),
             Error::Away(away) => Problem::new(Code::HostAway, away_words(&away)).about(away.id).into(),
             Error::Unread { .. } | Error::Disk { .. } | Error::NoRandom(_) => {
@@ -232,6 +241,9 @@ mod tests {
             Unmeasured("gemini".to_owned(), Limit::Money),
             NotAValue(BadSetting::Unknown("speed".to_owned())),
             TooLow(Limit::Money),
+            Continued(job(), job()),
+            UsedUp(job(), Limit::Money),
+            Finished(job()),
         ];
         let number = |refusal: &Refusal| match refusal {
             NotFound(_) => (0, Code::NotFound),
@@ -248,8 +260,11 @@ mod tests {
             Unmeasured(..) => (11, Code::Invalid),
             NotAValue(_) => (12, Code::Invalid),
             TooLow(_) => (13, Code::Invalid),
+            Continued(..) => (14, Code::Continued),
+            UsedUp(..) => (15, Code::UsedUp),
+            Finished(_) => (16, Code::Ended),
         };
-        walk(samples, number, 14);
+        walk(samples, number, 17);
     }
 
     #[test]

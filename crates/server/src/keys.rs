@@ -46,7 +46,7 @@ fn removed(kept: &KeyRecord, at: Timestamp, what: &str) -> Failure {
     Problem::new(Code::Removed, detail).about(kept.job).into()
 }
 
-/// Returns the number of the message that was sent under this key; `None` if it must be sent.
+/// Returns the number of the message that was sent under this key, and the job that got it; `None` if it must be sent.
 ///
 /// The key is stored before the message. After a crash in between there is a key without a message, so the log decides. The caller must
 /// handle one keyed message at a time.
@@ -56,9 +56,9 @@ pub(crate) async fn sent_before<J: Store>(
     job: JobId,
     key: &str,
     message: &Message,
-) -> Result<Option<InputNo>, Failure> {
+) -> Result<Option<(JobId, InputNo)>, Failure> {
     let kept = reserve(app, scoped("send", principal, Some(job), key), message, job).await?;
-    let (by, Message { text, eof, steer }) = (principal.name(), message);
+    let (by, Message { text, eof, steer, .. }) = (principal.name(), message);
     find_input(app, &kept, |fact| match fact {
         Fact::InputRequested(input) => {
             let is_it = input.by == by && input.text == *text && input.eof == *eof && input.steer == *steer;
@@ -87,19 +87,28 @@ pub(crate) async fn answered_before<J: Store>(
         _ => None,
     })
     .await
+    .map(|found| found.map(|(_, input)| input))
 }
 
-/// Searches the log for the input of a key that is not new.
+/// Searches the log for the input of a key that is not new, and the logs of the jobs that follow in the conversation.
 async fn find_input<J: Store>(
     app: &App<J>,
     kept: &KeyRecord,
     find: impl Fn(&Fact) -> Option<InputNo>,
-) -> Result<Option<InputNo>, Failure> {
-    if !kept.replayed {
-        return Ok(None);
+) -> Result<Option<(JobId, InputNo)>, Failure> {
+    let mut next = kept.replayed.then_some(kept.job);
+    while let Some(job) = next {
+        let events = app.engine().events(job, Seq(0)).await?;
+        if let Some(input) = events.iter().rev().find_map(|event| find(&event.fact)) {
+            return Ok(Some((job, input)));
+        }
+        let follows = events.iter().rev().find_map(|event| match &event.fact {
+            Fact::Continued(continued) => Some(continued.job),
+            _ => None,
+        });
+        next = follows.flatten();
     }
-    let events = app.engine().events(kept.job, Seq(0)).await?;
-    Ok(events.iter().rev().find_map(|event| find(&event.fact)))
+    Ok(None)
 }
 
 /// Stores a key with the fingerprint of its request. Refuses a key that was used with another request.

@@ -16,6 +16,7 @@ mod agents;
 mod app;
 mod body;
 mod connection;
+mod conversations;
 mod daemon;
 mod document;
 mod endpoint;

@@ -46,7 +46,8 @@ pub(crate) async fn invite<J: Store>(
         ));
     }
     let labels: WorkerLabels = labels.into_iter().collect();
-    labels.check().map_err(|_| {
+    let is_plain = labels.check().is_ok() && labels.worker().is_none();
+    is_plain.then_some(()).ok_or_else(|| {
         Failure::invalid("a worker has at most 16 labels, each of 1 to 64 lower-case letters, digits, `.`, `_`, `-` or `/`")
     })?;
     let invitation = fleet.invite(OwnerId(name.into()), labels).await?;

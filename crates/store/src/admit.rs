@@ -1,7 +1,7 @@
 //! The rule of an append: whether it is stored. Memory and SQLite call it; PostgreSQL checks in SQL, calls it to find out why an append was
 //! refused, and is held to it by the conformance suite.
 
-use lastword_core::{Append, AppendId, Fact, Fence, Seq};
+use lastword_core::{Append, AppendId, Fence, Seq};
 
 use crate::{Error, Result};
 
@@ -59,8 +59,7 @@ pub fn admit(append: &Append, standing: &Standing<'_>) -> Result<Verdict> {
     if is_stale && standing.version > Seq(0) {
         return conflict;
     }
-    let late_only = append.events.iter().all(|event| matches!(event.fact, Fact::LateReported(_)));
-    if standing.ended && !late_only {
+    if standing.ended && !append.may_follow_the_end() {
         return conflict;
     }
     // That the job was claimed and launched may be lost: its tree may be alive until its lease is over.

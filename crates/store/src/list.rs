@@ -24,6 +24,10 @@ pub struct Filter {
     pub cwd: Option<String>,
     /// Submitted by a process of this job.
     pub parent: Option<JobId>,
+    /// Of the conversation that this job began.
+    pub conversation: Option<JobId>,
+    /// The newest of its conversation. A job without turns is in none.
+    pub is_newest: bool,
     /// Changed at this moment or later.
     pub changed_since: Option<Timestamp>,
 }
@@ -42,14 +46,14 @@ impl Filter {
 
     /// Reports whether it compares columns.
     pub(crate) fn compares_columns(&self) -> bool {
-        let Filter { phases, outcome, group, name, changed_since, labels: _, cwd: _, parent: _ } = self;
+        let Filter { phases, outcome, group, name, conversation, changed_since, .. } = self;
         let compares = outcome.is_some() || group.is_some() || name.is_some() || changed_since.is_some();
-        compares || !phases.is_empty()
+        compares || !phases.is_empty() || conversation.is_some()
     }
 
     /// Reports whether it compares anything in a summary, which is compared row by row.
     pub(crate) fn compares_summary(&self) -> bool {
-        !self.labels.is_empty() || self.cwd.is_some() || self.parent.is_some()
+        !self.labels.is_empty() || self.cwd.is_some() || self.parent.is_some() || self.is_newest
     }
 
     /// Reports whether a row passes.
@@ -59,6 +63,7 @@ impl Filter {
             && self.group.as_ref().is_none_or(|group| row.group == *group)
             && self.name.as_ref().is_none_or(|name| row.summary.name.as_ref() == Some(name))
             && self.changed_since.is_none_or(|since| row.changed_at >= since)
+            && self.conversation.is_none_or(|first| row.conversation == Some(first))
             && self.passes_summary(row)
     }
 
@@ -72,6 +77,7 @@ impl Filter {
         self.labels.iter().all(|(name, value)| summary.labels.get(name) == Some(value))
             && self.cwd.as_ref().is_none_or(is_below)
             && self.parent.is_none_or(|parent| summary.parent == Some(parent))
+            && (!self.is_newest || (row.conversation.is_some() && summary.continued_by.is_none()))
     }
 }
 
@@ -117,7 +123,10 @@ impl List {
     pub(crate) fn sections(&self) -> Vec<Section> {
         let begins = self.after.map_or(Section::NeedsPerson, |after| after.section);
         let wanted = |section: &Section| self.sections.is_empty() || self.sections.contains(section);
-        let possible = |section: &Section| self.filter.can_pass(section.is_ended());
+        let possible = |section: &Section| {
+            let is_followed = *section == Section::Continued;
+            self.filter.can_pass(section.is_ended()) && !(is_followed && self.filter.is_newest)
+        };
         Section::ALL
             .into_iter()
             .filter(|section| *section >= begins)

@@ -18,7 +18,7 @@ use lastword_core::budget::{Day, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::life::Life;
-use lastword_core::spec::Conversation;
+use lastword_core::spec::ProviderSession;
 use lastword_core::view::row::Row;
 use lastword_core::{Append, AppendId, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
 
@@ -46,7 +46,7 @@ pub struct Ledger {
     shared: bool,
     /// Lives that are not over.
     lives: BTreeMap<Incarnation, Life>,
-    conversations: BTreeMap<Conversation, JobId>,
+    conversations: BTreeMap<ProviderSession, JobId>,
     /// Each job that is waited for, with one that waits for it.
     dependencies: BTreeSet<(JobId, JobId)>,
     /// In the order of writing. A removed job leaves its places empty.
@@ -134,8 +134,8 @@ impl Ledger {
 
     fn apply_append(&mut self, append: &Append) {
         let row = append.row.clone();
-        // A conversation is taken with the claim and released with the job.
-        let kept = row.conversation.clone().filter(|_| row.holder.is_some());
+        // A session is taken with the claim and released with the job.
+        let kept = row.drives.clone().filter(|_| row.holder.is_some());
         self.conversations.retain(|key, job| *job != append.job || Some(key) == kept.as_ref());
         if let Some(conversation) = kept {
             self.conversations.entry(conversation).or_insert(append.job);
@@ -245,18 +245,19 @@ impl Ledger {
         };
         let mut haul = Haul::new();
         // Conversations that this claim takes.
-        let mut taken: BTreeMap<&Conversation, JobId> = BTreeMap::new();
+        let mut taken: BTreeMap<&ProviderSession, JobId> = BTreeMap::new();
         for (row, lease) in candidates {
             if haul.taken.len() >= room {
                 break;
             }
-            let driver = |key: &Conversation| self.conversations.get(key).or_else(|| taken.get(key)).copied();
-            if !may_drive(row.job, lease, row.conversation.as_ref().and_then(driver)) {
+            let driver =
+                |key: &ProviderSession| self.conversations.get(key).or_else(|| taken.get(key)).copied();
+            if !may_drive(row.job, lease, row.drives.as_ref().and_then(driver)) {
                 continue;
             }
             let decided = take(claim, row.job, lease, self.load(row.job, Seq(0)));
             if let Some(claimed) = haul.unless_damaged(decided)? {
-                taken.extend(row.conversation.as_ref().map(|key| (key, row.job)));
+                taken.extend(row.drives.as_ref().map(|key| (key, row.job)));
                 haul.taken.push(claimed);
             }
         }

@@ -6,6 +6,7 @@ use lastword_api::{Code, Job, Worktree};
 use lastword_git::{ApplyRefusal, Plan};
 use serde::Serialize;
 
+use super::newest::newest;
 use super::worktree;
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
@@ -39,7 +40,8 @@ struct Applied<'a> {
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
-    let (job, ui) = (client.job(&args.job).await?, client.ui());
+    // The worktree is that of the conversation, in which another job may be at work.
+    let (job, ui) = (newest(&client, client.job(&args.job).await?).await?, client.ui());
     let job_name = describe::job_name(job.name.as_deref(), &job.short);
     let (view, place) = (worktree::view(&job)?, worktree::of(&job)?);
     if !job.is_ended() {
@@ -68,7 +70,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             let applied = plan.apply().map_err(failed)?;
             applied.map_err(|trouble| refused(&job, place, &trouble, view.has_filters()))?;
             if let Some(folder) = place.path.as_deref().and_then(|path| Path::new(path).parent()) {
-                plan.mark_applied(folder, &job.id).map_err(failed)?;
+                plan.mark_applied(folder, worktree::owner(&job, place)).map_err(failed)?;
             }
         }
     }

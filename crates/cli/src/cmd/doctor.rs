@@ -8,7 +8,7 @@ use crate::doctor::{self, Check, Status};
 use crate::failure::{Outcome, exit};
 use crate::ui::{JsonList, Ui, describe};
 
-/// Check daemon, journal, disk, machine and agents, and suggest fixes
+/// Check daemon, journal, disk, machine, agents, and suggest fixes
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Each line is ok, warn or fail, with a suggested fix below it. Exits with 1 if a check failed. Needs no daemon and starts none."

@@ -11,6 +11,7 @@ use crate::failure::{Failure, Outcome};
 use crate::text::clean::clean;
 use crate::text::duration;
 use crate::text::shell;
+use crate::ui::describe;
 use crate::ui::table::Table;
 
 /// Show the workers of a fleet, add and remove them
@@ -146,9 +147,10 @@ fn stuck(fleet: &Fleet) -> Vec<String> {
     }
     for waiting in &fleet.unmatched {
         let count = jobs(waiting.jobs);
-        lines.push(match waiting.labels.is_empty() {
-            true => format!("{count} waiting, and no worker is connected"),
-            false => {
+        lines.push(match describe::worker_named(&waiting.labels) {
+            _ if waiting.labels.is_empty() => format!("{count} waiting, and no worker is connected"),
+            Some(worker) => format!("{count} waiting for worker {worker}, which is not connected"),
+            None => {
                 format!("{count} waiting for a worker with {}: none is connected", waiting.labels.join(" "))
             }
         });

@@ -9,7 +9,7 @@ use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::ui::table::Table;
 
-/// Show and change groups of jobs that share slots and a daily budget
+/// Show and change groups, which share slots and a daily budget
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// Job whose limits to show or change
     #[arg(value_name = "JOB", value_parser = job, add = super::completion::jobs())]
     job: String,
-    /// Limits to change: wall=2h, turn=20m, handshake=5m, idle=1h, stall=10m, output=50M, turns=12, tokens=200000, money=1.50; 0 removes a limit
+    /// Limits to change: wall=2h, turn=20m, active=8h, handshake=5m, idle=1h, stall=10m, output=50M, turns=12, tokens=200000, money=1.50; 0 removes a limit
     #[arg(value_name = "LIMIT=VALUE", value_parser = change)]
     changes: Vec<Change>,
 }
@@ -46,6 +46,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
             let slot = match limit {
                 Limit::Wall => &mut patch.wall_ms,
                 Limit::Turn => &mut patch.turn_ms,
+                Limit::Active => &mut patch.active_ms,
                 Limit::Handshake => &mut patch.handshake_ms,
                 Limit::Idle => &mut patch.idle_ms,
                 Limit::Stall => &mut patch.stall_ms,

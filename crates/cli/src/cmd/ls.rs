@@ -168,6 +168,7 @@ impl Args {
             name: self.name.clone(),
             cwd: self.which.folder()?,
             parent: self.which.parent.clone(),
+            conversation: None,
             changed_since: self.which.since(),
             waiting: self.waiting.then_some(true),
             unread: self.unread.then_some(true),

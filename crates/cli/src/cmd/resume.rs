@@ -1,10 +1,11 @@
-//! `resume`: continues the conversation of an ended job, as a new job.
+//! `resume`: continues the conversation of an ended agent, as a new job.
 
-use lastword_api::{Code, Resume};
+use lastword_api::Resume;
 use lastword_client::jobs;
 
 use super::attach::{self, Stay};
 use super::run::print_started;
+use super::send::advised;
 use super::{job_env, prompt, submit};
 use crate::client::Client;
 use crate::failure::Outcome;
@@ -13,7 +14,9 @@ use crate::settings::Settings;
 /// Continue the conversation of an ended agent, as a new job
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The new job has the same agent and settings, and your current environment (on a fleet, that of its worker). It continues after the last completed turn."
+    after_help = "The new job has the same agent and settings, and your current environment (on a fleet, that of its worker). It continues after \
+                  the last completed turn of the conversation, whichever of its jobs is named; `send` does the same in the background. Limits on \
+                  turns, tokens, money and active time count over the whole conversation."
 )]
 pub(crate) struct Args {
     /// Start the new job in the background and print its id
@@ -44,12 +47,10 @@ pub(crate) async fn run(
         jobs::resume(&args.job, &resume).once()
     });
     let result = result.await;
-    let job = client.explain(&args.job, result).await.map_err(|failure| match failure.problem.code {
-        Code::NotEnded => {
-            failure.next(format!("lastword send {} TEXT    # sends it to the running agent", args.job))
-        }
-        _ => failure,
-    })?;
+    let job = match client.explain(&args.job, result).await {
+        Ok(job) => job,
+        Err(failure) => return Err(advised(failure, &args.job)),
+    };
     submit::say_limits_are_kept(&client, &settings, &job);
     match args.detach {
         true => print_started(&client, &job),

@@ -1,8 +1,9 @@
 //! `rm`: deletes ended jobs with their logs, output and worktrees.
 
 use lastword_api::{Cancel, Code, Job};
-use lastword_client::jobs;
+use lastword_client::{conversations, jobs};
 
+use super::newest::{is_newest, newest};
 use super::{wait, worktree};
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
@@ -10,13 +11,19 @@ use crate::ui::{JsonList, describe};
 
 /// Delete ended jobs with their output and worktrees
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "A conversation is deleted as a whole: its newest job, or its name, deletes all of its jobs. `lastword conversation show JOB` lists them."
+)]
 pub(crate) struct Args {
     /// Jobs to delete
     #[arg(value_name = "JOB", required = true, value_parser = super::which::reference, add = super::completion::jobs())]
-    jobs: Vec<String>,
+    pub(super) jobs: Vec<String>,
     /// Kill a job that is still running first, and discard unapplied changes in its worktree
     #[arg(short, long)]
-    force: bool,
+    pub(super) force: bool,
+    /// Any job means its conversation.
+    #[arg(skip)]
+    pub(super) whole: bool,
 }
 
 pub(crate) async fn run(args: Args, client: Client) -> Outcome {
@@ -37,6 +44,9 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 /// Deletes a job, and returns it as it was.
 async fn remove(args: &Args, client: &Client, reference: &str) -> Result<Job, Failure> {
     let mut job = client.job(reference).await?;
+    if args.whole {
+        job = newest(client, job).await?;
+    }
     if args.force && !job.is_ended() {
         let stopping =
             client.call(&jobs::cancel(&job.id, &Cancel { force: true, ..Cancel::default() })).await?;
@@ -45,11 +55,22 @@ async fn remove(args: &Args, client: &Client, reference: &str) -> Result<Job, Fa
     let lost = if args.force { worktree::tip(&job) } else { None };
     let strays = if args.force { worktree::strays(&job) } else { Vec::new() };
     let ignored = worktree::ignored(&job, true);
-    if let Err(failure) = client.call(&jobs::remove(&job.id, args.force)).await {
-        return Err(with_next_steps(failure, client, &job).await);
-    }
+    let deleted = match client.call(&jobs::remove(&job.id, args.force)).await {
+        Err(failure) if failure.problem.code == Code::InConversation && is_newest(&job) => {
+            let shown = client.call(&conversations::show(&job.id)).await?;
+            let count = describe::count(shown.jobs.len() as u64, "job", "jobs");
+            let removed = client.call(&conversations::remove(&job.id, args.force)).await;
+            removed.map(|()| format!(", a conversation of {count}"))
+        }
+        result => result.map(|()| String::new()),
+    };
+    let deleted = match deleted {
+        Ok(deleted) => deleted,
+        Err(failure) => return Err(with_next_steps(failure, client, &job).await),
+    };
     if !client.ui().json {
-        client.ui().say(&format!("deleted {}", describe::job_name(job.name.as_deref(), &job.short)));
+        let name = describe::job_name(job.name.as_deref(), &job.short);
+        client.ui().say(&format!("deleted {name}{deleted}"));
         if let Some(ignored) = ignored {
             client.ui().say(&format!("deleted with its worktree, though git ignores them: {ignored}"));
         }
@@ -86,6 +107,9 @@ async fn with_next_steps(failure: Failure, client: &Client, job: &Job) -> Failur
             failure
                 .next(format!("lastword wait {user}    # then delete it"))
                 .next(format!("lastword cancel {user}    # stops it now"))
+        }
+        Code::InConversation => {
+            failure.next(format!("lastword conversation rm {}    # deletes all of its jobs", job.short))
         }
         _ if job.is_ended() => failure,
         _ => failure.next(force),

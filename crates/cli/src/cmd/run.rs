@@ -264,6 +264,7 @@ impl Args {
             limits: Limits {
                 wall_ms: self.wall.or_else(|| limit("limits.wall")),
                 turn_ms: self.agent.turn,
+                active_ms: self.agent.active,
                 handshake_ms: self.agent.handshake,
                 idle_ms: self.agent.idle,
                 stall_ms: self.stall.or_else(|| limit("limits.stall")),

@@ -40,6 +40,11 @@ pub(super) fn say_limits_are_kept(client: &Client, settings: &Settings, job: &Jo
     }
 }
 
+/// Returns the attributes that a job gets from this process; none on a fleet, where it has those of its worker.
+pub(super) fn attributes(client: &Client) -> Option<Attributes> {
+    (!client.is_fleet()).then(own_attributes)
+}
+
 /// Returns umask, resource limits and nice value of this process.
 fn own_attributes() -> Attributes {
     let own = lastword_proc::Attributes::own();

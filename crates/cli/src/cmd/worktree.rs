@@ -68,6 +68,11 @@ pub(super) fn short(commit: &str) -> &str {
     commit.get(..10).unwrap_or(commit)
 }
 
+/// Returns the job that a worktree was made for. Its path, branch and records have this id.
+pub(super) fn owner<'a>(job: &'a Job, worktree: &'a Worktree) -> &'a str {
+    if worktree.job.is_empty() { &job.id } else { &worktree.job }
+}
+
 /// Returns the command that merges a job's branch, if the branch has commits.
 pub(super) fn merge(job: &Job) -> Option<String> {
     tip(job)?;
@@ -85,7 +90,7 @@ pub(super) fn tip(job: &Job) -> Option<String> {
 pub(super) fn strays(job: &Job) -> Vec<String> {
     let Some(worktree) = &job.worktree else { return Vec::new() };
     let Worktree { git_dir, base, branch, .. } = &**worktree;
-    let strays = git().strays(Path::new(git_dir), &job.id, base, branch).unwrap_or_default();
+    let strays = git().strays(Path::new(git_dir), owner(job, worktree), base, branch).unwrap_or_default();
     strays.iter().map(|id| format!("git branch NAME {}", short(id))).collect()
 }
 

@@ -57,6 +57,7 @@ mod tests {
         for (name, text, limit, value) in [
             ("wall", "2h", Limit::Wall, 7_200_000),
             ("turn", "20m", Limit::Turn, 1_200_000),
+            ("active", "8h", Limit::Active, 28_800_000),
             ("handshake", "90s", Limit::Handshake, 90_000),
             ("idle", "15m", Limit::Idle, 900_000),
             ("stall", "0", Limit::Stall, 0),

@@ -53,6 +53,11 @@ pub(crate) fn silent(since: Option<Time>, now: Time) -> Option<String> {
     (ms >= SILENT_MS).then(|| format!("silent for {}", duration::show_coarse(ms)))
 }
 
+/// Returns the name of the one worker that may run a job with these labels: that of its conversation.
+pub(crate) fn worker_named(labels: &[String]) -> Option<&str> {
+    labels.iter().find_map(|label| label.strip_prefix("worker:"))
+}
+
 /// Describes in a few words what a job of a list waits for. A point in time has a column of its own.
 fn waits_briefly(waits: &Waits, group: &str) -> String {
     let first = waits.by.first().map(|job| clean(job.name.as_deref().unwrap_or(&job.short)).into_owned());
@@ -62,7 +67,10 @@ fn waits_briefly(waits: &Waits, group: &str) -> String {
         (WaitsFor::Paused, _) => format!(", {} is paused", clean(group)),
         (WaitsFor::Budget, _) => format!(", budget of {} is spent", clean(group)),
         (WaitsFor::Worker, _) if waits.labels.is_empty() => ", worker".to_owned(),
-        (WaitsFor::Worker, _) => format!(", worker with {}", clean(&waits.labels.join(", "))),
+        (WaitsFor::Worker, _) => match worker_named(&waits.labels) {
+            Some(worker) => format!(", worker {}", clean(worker)),
+            None => format!(", worker with {}", clean(&waits.labels.join(", "))),
+        },
         (WaitsFor::Dependencies, Some(first)) => format!(", after {first}{more}"),
         (WaitsFor::Conversation, Some(first)) => format!(", conversation of {first}"),
         _ => String::new(),
@@ -82,6 +90,7 @@ pub(crate) fn ending(outcome: &Outcome, detail: Option<&OutcomeDetail>, cause: O
     let mut text = outcome_name(outcome);
     let detail = detail.map(|detail| match detail {
         _ if cause == Some(&Cause::LimitTurn) => "at the time limit of its turn".to_owned(),
+        _ if cause == Some(&Cause::LimitActive) => "at the time limit of its conversation".to_owned(),
         _ if cause == Some(&Cause::LimitGroupTokens) => "tokens of its group for the day".to_owned(),
         _ if cause == Some(&Cause::LimitGroupMoney) => "money of its group for the day".to_owned(),
         _ if cause == Some(&Cause::LimitHandshake) => "before the agent opened a session".to_owned(),
@@ -177,7 +186,15 @@ pub(crate) fn waits(waits: &Waits, in_ms: impl Fn(lastword_api::Time) -> u64) ->
         (WaitsFor::Worker, _) if waits.labels.is_empty() => {
             "waiting for a worker with a free slot (`lastword fleet` shows them)".to_owned()
         }
-        (WaitsFor::Worker, _) => format!("needs a worker with {}", clean(&waits.labels.join(", "))),
+        (WaitsFor::Worker, _) => match worker_named(&waits.labels) {
+            Some(worker) => {
+                format!(
+                    "waiting for worker {} (`lastword fleet` shows whether it is connected)",
+                    clean(worker)
+                )
+            }
+            None => format!("needs a worker with {}", clean(&waits.labels.join(", "))),
+        },
         (WaitsFor::Paused, _) => "waiting: its group is paused".to_owned(),
         (WaitsFor::Budget, Some(until)) => {
             format!("budget spent, new one in {}", duration::show_ms(in_ms(until)))
@@ -253,6 +270,7 @@ pub(crate) fn limits(job: &Job) -> Option<String> {
     let parts = [
         limits.wall_ms.map(|ms| format!("wall {}", duration::spell_ms(ms))),
         of_agents.turn_ms.map(|ms| format!("turn {}", duration::spell_ms(ms))),
+        of_agents.active_ms.map(|ms| format!("active {}", duration::spell_ms(ms))),
         of_agents.handshake_ms.map(|ms| format!("handshake {}", duration::spell_ms(ms))),
         of_agents.idle_ms.map(|ms| format!("idle {}", duration::spell_ms(ms))),
         limits.stall_ms.map(|ms| format!("stall {}", duration::spell_ms(ms))),
@@ -288,6 +306,15 @@ pub(crate) fn spent(spent: &Usage) -> String {
     match spent.money_micros {
         0 => tokens,
         micros => format!("{tokens}, {}", dollars(micros)),
+    }
+}
+
+/// Describes what an agent has used in one word: its money, or its tokens if they cost nothing.
+pub(crate) fn money_or_tokens(spent: &Usage) -> String {
+    match (spent.money_micros, spent.tokens_in.saturating_add(spent.tokens_out)) {
+        (0, 0) => "-".to_owned(),
+        (0, tokens) => format!("{tokens} tokens"),
+        (micros, _) => dollars(micros),
     }
 }
 

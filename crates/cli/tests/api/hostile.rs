@@ -18,8 +18,8 @@ fn a_body_that_is_too_large_is_refused_with_the_reason() {
     let daemon = home.start();
     let large = |bytes: usize| format!("{{\"text\":\"{}\"}}", "x".repeat(bytes)).into_bytes();
     let id = daemon.run("sleep 100");
-    let path = format!("/v1/jobs/{id}/messages");
-    let answer = daemon.client.request("POST", &path, &[], &large((1 << 20) + 1));
+    let path = format!("/v1/jobs/{id}/labels");
+    let answer = daemon.client.request("PATCH", &path, &[], &large((1 << 20) + 1));
     assert_eq!(answer.problem(), (413, "too_large".to_owned()));
     let mut asked = daemon.script("exit 0");
     asked["env"]["BIG"] = json!("x".repeat((1 << 20) + (1 << 19)));
@@ -27,12 +27,12 @@ fn a_body_that_is_too_large_is_refused_with_the_reason() {
     asked["env"]["BIG"] = json!("x".repeat(2 << 20));
     assert_eq!(daemon.client.post("/v1/jobs", &asked).problem(), (413, "too_large".to_owned()));
     // A client that writes all of it before it reads gets the reason too, not a broken connection.
-    let answer = daemon.client.request("POST", &path, &[], &large(8 << 20));
+    let answer = daemon.client.request("PATCH", &path, &[], &large(8 << 20));
     assert_eq!(answer.problem(), (413, "too_large".to_owned()));
     // Without a length, the body is counted while it is read.
     let mut socket = daemon.client.connect();
     let head = format!(
-        "POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
+        "PATCH {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n"
     );
     socket.write_all(head.as_bytes()).unwrap();
     let chunk = format!("10000\r\n{}\r\n", "x".repeat(1 << 16));

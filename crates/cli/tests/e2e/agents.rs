@@ -256,9 +256,10 @@ fn a_failed_agent_is_reported_as_failed_whatever_its_exit_code() {
     assert!(output.stderr.contains("failed") && output.stderr.contains("out of luck"), "{output:?}");
     let shown = home.ok(&["show", "@last"]);
     assert!(shown.contains("its turn did not complete") && !shown.contains("reached"), "{shown}");
+    // There is no completed turn to continue after, so the conversation goes on in a new session.
     let output = home.run(&["resume", "@last", "again"]);
-    assert_eq!(output.code, 125, "{output:?}");
-    assert!(output.stderr.contains("none of its turns completed"), "{output:?}");
+    assert_eq!((output.code, output.stdout.as_str()), (0, "did: again\n\n"), "{output:?}");
+    assert_eq!(home.json(&["show", "@last"])["session"]["resumed_from"], json!(null));
     home.ok(&["run", "true"]);
     let output = home.run(&["resume", "@last", "again"]);
     assert!(output.code == 125 && output.stderr.contains("it runs a command, not an agent"), "{output:?}");
@@ -474,7 +475,7 @@ fn an_interrupt_ends_the_turn_and_a_message_starts_the_next() {
     // As it was sent, without a line feed at the end.
     assert!(home.ok(&["logs", "--raw", &id]).contains(r#"did: hello again\n"#));
     insta::assert_snapshot!("show_turns", plain(&home, &home.ok(&["show", &id])));
-    for words in [&["interrupt", &id][..], &["send", &id, "more"], &["approve", &id, "q1"]] {
+    for words in [&["interrupt", &id][..], &["send", "--eof", &id], &["approve", &id, "q1"]] {
         let output = home.run(words);
         assert!(output.code == 125 && output.stderr.contains("has ended"), "{words:?}: {output:?}");
     }

@@ -10,6 +10,7 @@ mod changes;
 mod chosen;
 mod colours;
 mod control;
+mod conversations;
 mod daemon;
 mod doctor;
 mod documents;

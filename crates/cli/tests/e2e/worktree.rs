@@ -269,30 +269,29 @@ fn a_worktree_stays_while_a_resumed_agent_runs_in_it() {
     let resumed = home.ok(&["resume", "-d", "fix", "write later\nwait"]);
     until("the resumed agent works in the worktree", || path.join("later").exists().then_some(()));
     let short = home.json(&["show", &resumed])["short"].as_str().unwrap().to_owned();
-    for words in [&["rm", first_id][..], &["rm", "--force", first_id]] {
+    for (words, why) in [
+        (&["rm", first_id][..], "is one of 2 jobs of a conversation, which is removed as a whole".to_owned()),
+        (
+            &["rm", "--force", first_id],
+            format!("lastword conversation rm {}", &first_id[first_id.len() - 8..]),
+        ),
+        (&["rm", "fix"], "has not ended".to_owned()),
+        (&["conversation", "rm", first_id], format!("fix ({short})")),
+    ] {
         let output = home.run(words);
-        assert_eq!(output.code, 125, "{output:?}");
-        let why = format!("because fix ({short}) runs in its worktree");
-        assert!(output.stderr.contains(&why), "{output:?}");
-        assert!(output.stderr.contains(&format!("lastword cancel {short}")), "{output:?}");
+        assert!(output.code == 125 && output.stderr.contains(&why), "{words:?}: {output:?}");
     }
     let everything = ["prune", "--older-than", "0s", "--unread", "--unsaved", "--yes"];
     let pruned = home.json(&everything);
-    assert_eq!((&pruned["removed"], &pruned["kept_in_use"]), (&0.into(), &1.into()), "{pruned}");
-    let output = home.run(&everything);
-    assert!(
-        output.stderr.contains("1 job was kept because its worktree is in use by a job that has not ended"),
-        "{output:?}"
-    );
+    assert_eq!((&pruned["removed"], &pruned["kept_in_use"]), (&0.into(), &0.into()), "{pruned}");
     assert!(path.join("new").exists() && path.join("later").exists());
     assert_eq!(home.json(&["show", &resumed])["phase"], "running");
-    // The changes of the resumed job are in the first job's worktree, and are not lost without force either.
+    // The changes of both jobs are in the worktree of the conversation, and are not lost without force.
     assert_eq!(home.run(&["cancel", &resumed]).code, 0);
-    let output = home.run(&["rm", first_id]);
+    let output = home.run(&["rm", "fix"]);
     assert!(output.code == 125 && output.stderr.contains("2 changed files"), "{output:?}");
-    home.ok(&["rm", &resumed]);
     assert!(path.join("later").exists());
-    home.ok(&["rm", "--force", first_id]);
+    assert!(home.ok(&["rm", "--force", "fix"]).is_empty());
     assert!(repository.left().is_empty(), "{:?}", repository.left());
 }
 

@@ -90,12 +90,12 @@ async fn c45_prune_keeps_live_jobs_and_counts_unread_results() {
     let all = engine.prune(&Prune { unread: true, dry_run: false, ..prune }).await.unwrap();
     assert_eq!((all.removed.len(), all.kept_unread), (2, 0));
     assert!(leader.is_alive());
-    let refused = engine.remove(alive).await;
+    let refused = engine.remove(alive, false).await;
     assert!(matches!(refused, Err(Error::Refused(Refusal::NotEnded(_)))), "{refused:?}");
     engine.desk().cancel(alive, &super::wish(true)).await.unwrap();
     end_of(&engine, alive).await;
-    engine.remove(alive).await.unwrap();
-    assert!(matches!(engine.remove(alive).await, Err(Error::Refused(Refusal::NotFound(_)))));
+    engine.remove(alive, false).await.unwrap();
+    assert!(matches!(engine.remove(alive, false).await, Err(Error::Refused(Refusal::NotFound(_)))));
     assert_eq!(std::fs::read_dir(bench.jobs()).unwrap().count(), 0);
 }
 

@@ -52,7 +52,7 @@ async fn a_long_log_that_was_removed_is_forgotten() {
     change_limit(&engine, id, MANY).await;
     engine.desk().cancel(id, &wish(true)).await.unwrap();
     let before = end_of(&engine, id).await;
-    engine.remove(id).await.unwrap();
+    engine.remove(id, false).await.unwrap();
     assert!(matches!(engine.job(id).await, Err(Error::Refused(Refusal::NotFound(_)))));
     // Another process may remove a job: this one is not told.
     engine.submit(id, bench.script("sleep 100"), env(), "ann").await.unwrap();
@@ -60,7 +60,7 @@ async fn a_long_log_that_was_removed_is_forgotten() {
     engine.desk().cancel(id, &wish(true)).await.unwrap();
     end_of(&engine, id).await;
     let other = bench.start_without_checks();
-    other.remove(id).await.unwrap();
+    other.remove(id, false).await.unwrap();
     assert!(matches!(engine.job(id).await, Err(Error::Refused(Refusal::NotFound(_)))));
     other.submit(id, bench.script("sleep 99"), env(), "ann").await.unwrap();
     change_limit(&other, id, 2 * MANY).await;

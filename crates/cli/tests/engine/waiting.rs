@@ -187,7 +187,7 @@ async fn c86_a_job_stored_after_its_dependency_was_removed_says_so() {
         gate.reached.acquire().await.unwrap().forget();
         std::fs::write(bench.cwd().join("go"), "").unwrap();
         assert_eq!(outcome(&end_of(&engine, other).await).0, Outcome::Completed);
-        engine.remove(other).await.unwrap();
+        engine.remove(other, false).await.unwrap();
         *faulty.held_back.lock().unwrap() = None;
         gate.open.add_permits(1);
         submitted.await.unwrap().unwrap();
@@ -216,7 +216,7 @@ async fn c86_a_removal_beside_submissions_takes_no_outcome_away() {
             submitter.submit(id, spec, env(), "ann").await
         });
         end_of(&engine, other).await;
-        engine.remove(other).await.unwrap();
+        engine.remove(other, false).await.unwrap();
         match submitted.await.unwrap() {
             Ok(job) => {
                 let word = end_of(&engine, job.id).await.last_word().cloned().unwrap();

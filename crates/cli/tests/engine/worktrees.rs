@@ -67,7 +67,7 @@ async fn a_worktree_is_not_removed_while_a_job_that_will_run_in_it_is_being_stor
     let (engine, spec) = (ended.engine.clone(), ended.user());
     let submitted = tokio::spawn(async move { engine.submit(user, spec, env(), "ann").await });
     gate.reached.acquire().await.unwrap().forget();
-    let mut removed = Box::pin(ended.engine.remove_with_work(ended.id));
+    let mut removed = Box::pin(ended.engine.remove(ended.id, true));
     // Polled once, so that it has started before the job is stored.
     tokio::select! {
         biased;
@@ -83,7 +83,7 @@ async fn a_worktree_is_not_removed_while_a_job_that_will_run_in_it_is_being_stor
     leader_of(&ended.engine, user).await;
     ended.engine.desk().cancel(user, &wish(true)).await.unwrap();
     end_of(&ended.engine, user).await;
-    ended.engine.remove_with_work(ended.id).await.unwrap();
+    ended.engine.remove(ended.id, true).await.unwrap();
     assert!(!ended.worktree.exists());
 }
 
@@ -92,7 +92,7 @@ async fn no_order_of_a_removal_and_a_submit_leaves_a_live_job_without_its_worktr
     let ended = Ended::new().await;
     let user = ended.engine.desk().new_id().unwrap();
     let submit = ended.engine.submit(user, ended.user(), env(), "ann");
-    let (removed, submitted) = tokio::join!(ended.engine.remove_with_work(ended.id), submit);
+    let (removed, submitted) = tokio::join!(ended.engine.remove(ended.id, true), submit);
     match (removed, submitted) {
         (Ok(()), Err(Error::Refused(_))) => assert!(!ended.worktree.exists()),
         (Err(Error::InUse { .. }), Ok(_)) => {

@@ -401,3 +401,38 @@ fn the_folder_of_a_server_or_a_worker_is_not_that_of_a_daemon() {
     let refused = laptop.run(&["serve", &format!("--store={}", fleet.url)]);
     assert!(refused.code != 0 && refused.err.contains("LASTWORD_HOME"), "{}", refused.err);
 }
+
+/// An agent keeps its session in files, so its conversation goes on where these are, and waits for that worker if it is away.
+#[test]
+fn c92_a_conversation_continues_on_the_worker_that_holds_it() {
+    let mut fleet = Fleet::new();
+    let server = fleet.server();
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/e2e/scripted_agent.py");
+    let known = format!("[echo]\ndialect = 'acp'\ncommand = ['python3', '{script}']\n");
+    std::fs::write(fleet.home(server).state().join("agents.toml"), known).unwrap();
+    let first = fleet.worker("ann", &[server]);
+    fleet.home(server).ok(&["run", "--agent", "echo", "--name", "docs", "hello"]);
+    let second = fleet.worker("bob", &[server]);
+    let newest = |fleet: &Fleet| fleet.home(server).json(&["show", "docs"]);
+    let host = |job: &serde_json::Value| job["attempts"][0]["host"].as_str().map(str::to_owned);
+    let of_ann = host(&newest(&fleet));
+    assert!(of_ann.is_some());
+    for turn in 2..6 {
+        fleet.home(server).ok(&["send", "docs", "more"]);
+        fleet.home(server).ok(&["wait", "docs"]);
+        let job = newest(&fleet);
+        assert_eq!((host(&job), &job["conversation"]["number"]), (of_ann.clone(), &turn.into()));
+    }
+    fleet.members[first].kill();
+    fleet.home(server).ok(&["send", "docs", "and again"]);
+    let shown = fleet.home(server).ok(&["show", "docs"]);
+    assert!(shown.contains("waiting for worker ann"), "{shown}");
+    until("the server notices", || {
+        fleet.home(server).ok(&["fleet"]).contains("1 job waiting for worker ann, which is not connected")
+    });
+    assert_eq!(newest(&fleet)["phase"], "queued", "the other worker is there and has room");
+    fleet.start_again(first, &["worker", "--slots=4", LEASE]);
+    fleet.home(server).ok(&["wait", "docs"]);
+    assert_eq!(host(&newest(&fleet)), of_ann);
+    assert!(is_alive(fleet.members[second].process.id() as i32));
+}

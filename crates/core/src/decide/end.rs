@@ -14,17 +14,26 @@
 //!    the exit status of the leader.
 
 use crate::event::{AttemptEnded, Fact, LastWord, RetryScheduled, TurnEnded, TurnEnding};
-use crate::ids::{AttemptNo, Timestamp};
+use crate::ids::{AttemptNo, Awake, Timestamp};
 use crate::job::{Attempt, Job};
 use crate::limits::Limit;
 use crate::outcome::{Begun, Cause, Outcome};
 use crate::receipt::{Exit, KeeperStop, Proof, Receipt};
 
 /// Returns the facts that end the open attempt: the end of its turn, of the attempt itself, and of the job or its next attempt.
-pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: Timestamp) -> Vec<Fact> {
+///
+/// `awake` is the present by the awake clock of the attempt's host, if that is known; a keeper that saw the end knows better.
+pub(super) fn attempt(
+    job: &Job,
+    receipt: Receipt,
+    error: Option<String>,
+    now: Timestamp,
+    awake: Option<Awake>,
+) -> Vec<Fact> {
     let Some(attempt) = job.open_attempt() else { return Vec::new() };
     let (outcome, cause) = verdict(job, &receipt);
     let cut_short = finished(job, &receipt).and_then(|_| reason_to_stop(job, &receipt));
+    let over_at = receipt.empty_at.or(awake);
     let mut facts: Vec<Fact> = Vec::new();
     if let Some(turn) = job.active_turn() {
         let error = error.clone().or_else(|| Some(ENDED_IN_TURN.to_owned()));
@@ -33,13 +42,17 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
             Cause::Limit(limit) => TurnEnding::OverLimit(limit),
             _ => TurnEnding::AgentExit,
         };
-        facts.push(TurnEnded::without_commit(attempt.heard, turn, ending, error).into());
+        let ended = TurnEnded::without_commit(attempt.heard, turn, ending, error);
+        facts.push(TurnEnded { active_ms: over_at.and_then(|at| job.turn_ms(at)), ..ended }.into());
     }
-    let retry = retry_due(job, outcome, cause, &receipt, error.is_some(), now);
+    let ran_ms = over_at.and_then(|at| attempt.ran_ms(at)).or_else(|| logged_ms(job, attempt));
+    let has_time = job.wall_left().is_none_or(|left| ran_ms.unwrap_or(0) < left);
+    let retry = retry_due(job, outcome, cause, &receipt, error.is_some(), now).filter(|_| has_time);
     let error = error.or_else(|| {
         agent_error(job, attempt).filter(|_| (outcome, cause) == (Outcome::Failed, Cause::Agent))
     });
-    facts.push(AttemptEnded { attempt: attempt.no, outcome, cause, error, receipt, cut_short }.into());
+    facts
+        .push(AttemptEnded { attempt: attempt.no, outcome, cause, error, receipt, cut_short, ran_ms }.into());
     facts.push(match retry {
         Some(due) => RetryScheduled { attempt: attempt.no.next(), due }.into(),
         None => last_word(job, outcome, cause, Some(attempt.no)),
@@ -48,6 +61,12 @@ pub(super) fn attempt(job: &Job, receipt: Receipt, error: Option<String>, now: T
 }
 
 const ENDED_IN_TURN: &str = "the agent exited before its turn ended";
+
+/// Returns how long an attempt ran, as far as its log says: the clock of its boot cannot be asked any more.
+fn logged_ms(job: &Job, attempt: &Attempt) -> Option<u64> {
+    let ran = job.updated_at.0.saturating_sub(attempt.started_at?.0);
+    Some(ran.saturating_sub(attempt.rested_ms))
+}
 
 /// Returns why the attempt of an agent failed: the error it reported, or what it did not wait for.
 fn agent_error(job: &Job, attempt: &Attempt) -> Option<String> {

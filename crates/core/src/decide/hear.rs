@@ -29,6 +29,27 @@ pub const SETTLE_MS: u64 = 5_000;
 
 /// Returns the facts that follow from a signal at `offset` of the open attempt's recording.
 pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) -> Vec<Fact> {
+    let facts = follow(job, offset, signal, pulse, now);
+    facts.into_iter().map(|fact| with_time(job, fact, now.awake)).collect()
+}
+
+/// Adds the time from which on the agent waits for a message, if it does.
+fn waits_from(ended: TurnEnded, now: Awake) -> TurnEnded {
+    let awake = (ended.ending == TurnEnding::Interrupted).then_some(now);
+    TurnEnded { awake, ..ended }
+}
+
+/// Adds to the end of the active turn how long that took.
+fn with_time(job: &Job, mut fact: Fact, now: Awake) -> Fact {
+    if let Fact::TurnEnded(ended) = &mut fact
+        && job.active_turn() == Some(ended.turn)
+    {
+        ended.active_ms = job.turn_ms(now);
+    }
+    fact
+}
+
+fn follow(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) -> Vec<Fact> {
     let session = job.open_attempt().zip(job.session.as_ref());
     let session = session.filter(|(attempt, session)| attempt.no == session.attempt);
     let session = session.map(|(_, session)| session);
@@ -84,8 +105,9 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
                 let commit = completed.then(|| commit.clone());
                 let error = error.as_deref().map(line);
                 let acknowledged = acknowledges(*reported, ending);
-                let ended = TurnEnded { offset, turn, ending, error, commit, acknowledged, awake: None };
-                let ended = ended.waits_from(now.awake);
+                let (awake, active_ms) = (None, None);
+                let ended = TurnEnded { offset, turn, ending, error, commit, acknowledged, awake, active_ms };
+                let ended = waits_from(ended, now.awake);
                 limit.into_iter().chain([ended.into()]).collect()
             }
         },
@@ -134,7 +156,8 @@ pub fn inactive(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
     };
     let offset = job.open_attempt()?.heard;
     let ending = settle(job, turn, reported, None);
-    Some(TurnEnded::without_commit(offset, turn, ending, Some(error.to_owned())).waits_from(now).into())
+    let ended = TurnEnded::without_commit(offset, turn, ending, Some(error.to_owned()));
+    Some(with_time(job, waits_from(ended, now).into(), now))
 }
 
 /// Returns when [`inactive`] must be asked next.
@@ -177,7 +200,7 @@ fn changed(job: &Job, offset: u64, state: SessionState, background: u32, now: No
         let ending = settle(job, turn, reported, None);
         let error = Some("the session went inactive before the turn ended".to_owned());
         let ended = TurnEnded::without_commit(offset, turn, ending, error);
-        facts.push(ended.waits_from(now.awake).into());
+        facts.push(waits_from(ended, now.awake).into());
     }
     facts.push(SessionChanged { offset, state, background }.into());
     facts

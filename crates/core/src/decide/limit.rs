@@ -4,10 +4,11 @@
 
 use super::{Decision, Refusal};
 use crate::budget::Budget;
+use crate::conversation::Spending;
 use crate::event::{AnswerRequested, Fact, LimitChanged, LimitFired, LimitNeared, Paused, Rested, Unpaused};
-use crate::ids::{Awake, TurnNo};
+use crate::ids::{Awake, JobId, TurnNo};
 use crate::job::{Attempt, Job, Pause, Phase};
-use crate::limits::{self, Clocks, Limit, Limits, Reached, Used};
+use crate::limits::{self, Clock, Clocks, Limit, Limits, Reached, Used};
 use crate::outcome::Cause;
 use crate::question::Reply;
 use crate::report::Pulse;
@@ -24,8 +25,9 @@ pub fn decide(job: &Job, by: &str, limit: Limit, value: u64) -> Decision {
     let is_command = job.spec.as_ref().is_some_and(|spec| !spec.work.is_agent());
     match job.phase {
         Phase::Unborn => Err(Refusal::NotFound(job.id)),
-        Phase::Ended(_) => Err(Refusal::Ended(job.id)),
-        _ if has_fired => nothing("reached that limit already, and is being stopped"),
+        // Its conversation may go on, under the limits of its newest job.
+        Phase::Ended(_) if job.continued_by.is_some() || !job.reports_turns() => Err(Refusal::Ended(job.id)),
+        _ if has_fired && !job.is_ended() => nothing("reached that limit already, and is being stopped"),
         _ if is_command && limit.is_of_agents() && value > 0 => {
             nothing("no agent, which that limit is for; limit `wall`, `stall` or `output` instead")
         }
@@ -74,6 +76,21 @@ pub(super) fn answer(job: &Job, by: &str, pause: &Pause, reply: &Reply) -> Decis
     let (input, question, reply) = (job.inputs_made.next(), name.clone(), Some(reply.clone()));
     facts.push(AnswerRequested { by, input, question, name, text, reply }.into());
     Ok(facts)
+}
+
+/// Refuses to go on with a conversation whose budget allows no further turn.
+pub(super) fn check_left(job: JobId, limits: &Limits, spent: &Spending) -> Result<(), Refusal> {
+    let used = Used {
+        active_ms: spent.active_ms,
+        turns: u64::from(spent.turns) + 1,
+        tokens: spent.usage.tokens(),
+        money_micros: spent.usage.money_micros,
+        ..Used::default()
+    };
+    let budgets = [Limit::Active, Limit::Turns, Limit::Tokens, Limit::Money];
+    let mut only = Limits::default();
+    budgets.into_iter().for_each(|limit| only.set(limit, limits.get(limit).unwrap_or(0)));
+    limits::reached(&only, &used).map_or(Ok(()), |reached| Err(Refusal::UsedUp(job, reached.limit)))
 }
 
 /// Refuses a limit on something that the agent does not report while a turn runs: it would bind nothing.
@@ -126,17 +143,24 @@ fn fire_with(job: &Job, pulse: &Pulse, now: Awake, turns: TurnNo, can_pause: boo
 
 fn used(job: &Job, attempt: &Attempt, pulse: &Pulse, now: Awake, turns: TurnNo) -> Used {
     let clocks = clocks(job, attempt, pulse);
-    let elapsed = |since: Option<Awake>| since.map_or(0, |since| now.0.saturating_sub(since.0));
+    let elapsed = |clock: Option<Clock>| clock.map_or(0, |clock| clock.shows(now));
+    let spending = job.spending();
     Used {
         wall_ms: elapsed(clocks.wall),
         turn_ms: elapsed(clocks.turn),
+        active_ms: match clocks.active {
+            Some(clock) => clock.shows(now),
+            // What is used up lets no further turn begin.
+            None if job.wants_turn() => spending.active_ms,
+            None => 0,
+        },
         handshake_ms: elapsed(clocks.handshake),
         idle_ms: elapsed(clocks.idle),
         stall_ms: elapsed(clocks.stall),
         output_bytes: pulse.output,
-        turns: u64::from(turns.0),
-        tokens: job.usage.tokens(),
-        money_micros: job.usage.money_micros,
+        turns: u64::from(job.spent_before.turns) + u64::from(turns.0),
+        tokens: spending.usage.tokens(),
+        money_micros: spending.usage.money_micros,
     }
 }
 
@@ -167,12 +191,12 @@ pub fn near(job: &Job, pulse: &Pulse, now: Awake) -> Vec<Fact> {
     let Some(attempt) = watched(job).filter(|_| is_agent(job) && matches!(job.phase, Phase::Running)) else {
         return Vec::new();
     };
-    let handshake = used(job, attempt, pulse, now, job.turns).handshake_ms;
+    let used = used(job, attempt, pulse, now, job.turns);
     let measured = [
-        (Limit::Handshake, handshake),
-        (Limit::Turns, u64::from(job.turns.0)),
-        (Limit::Tokens, job.usage.tokens()),
-        (Limit::Money, job.usage.money_micros),
+        (Limit::Handshake, used.handshake_ms),
+        (Limit::Turns, used.turns),
+        (Limit::Tokens, used.tokens),
+        (Limit::Money, used.money_micros),
     ];
     let near = measured.into_iter().filter_map(|(limit, measured)| {
         let allowed = job.limits.get(limit)?;
@@ -230,16 +254,22 @@ pub fn stalled_since(job: &Job, pulse: &Pulse) -> Option<Awake> {
 fn clocks(job: &Job, attempt: &Attempt, pulse: &Pulse) -> Clocks {
     let session = job.session.as_ref().filter(|session| session.attempt == attempt.no);
     let runs = attempt.asked.is_none();
-    let turn = session.and_then(|session| session.clock);
+    let turn = session.and_then(|session| session.clock).filter(|_| runs);
+    let turn = turn.map(|turn| Clock::since(turn.began.plus_ms(attempt.rested_ms - turn.rested_ms)));
     let shakes = job.spec.as_ref().is_some_and(|spec| spec.work.shakes_hands()) && session.is_none();
     Clocks {
-        wall: attempt.launched.filter(|_| runs).map(|launched| launched.plus_ms(attempt.rested_ms)),
-        turn: turn.filter(|_| runs).map(|turn| turn.began.plus_ms(attempt.rested_ms - turn.rested_ms)),
-        handshake: attempt.launched.filter(|_| shakes),
+        wall: attempt
+            .launched
+            .filter(|_| runs)
+            .map(|launched| Clock { since: launched.plus_ms(attempt.rested_ms), before_ms: job.ran_ms }),
+        turn,
+        active: turn.map(|turn| Clock { before_ms: job.spending().active_ms, ..turn }),
+        handshake: attempt.launched.filter(|_| shakes).map(Clock::since),
         idle: session
             .filter(|session| session.is_settled() && job.inputs.is_empty())
-            .and_then(|session| session.idle),
-        stall: stalled_since(job, pulse),
+            .and_then(|session| session.idle)
+            .map(Clock::since),
+        stall: stalled_since(job, pulse).map(Clock::since),
     }
 }
 
@@ -254,6 +284,6 @@ pub fn next_check(job: &Job, pulse: &Pulse) -> Option<Awake> {
     let allowed = job.limits.get(Limit::Handshake);
     let unwarned = allowed.filter(|allowed| !job.neared.contains(&(Limit::Handshake, *allowed)));
     let warning = clocks.handshake.zip(unwarned);
-    let warning = warning.map(|(since, allowed)| since.plus_ms(warned_at(Limit::Handshake, allowed)));
+    let warning = warning.map(|(clock, allowed)| clock.reaches(warned_at(Limit::Handshake, allowed)));
     [deadline, answer, warning].into_iter().flatten().min()
 }

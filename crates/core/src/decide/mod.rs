@@ -47,6 +47,14 @@ pub enum Refusal {
     /// The job has ended.
     #[error("{0} has ended; `lastword retry` runs it again as a new job")]
     Ended(JobId),
+    /// The agent has finished its work and takes no more messages.
+    #[error(
+        "{0} has finished its work and is ending; `lastword send` continues its conversation when it has ended"
+    )]
+    Finished(JobId),
+    /// The conversation of the job goes on as another one.
+    #[error("{0} goes on as {1}")]
+    Continued(JobId, JobId),
     /// The job has not ended, and must have.
     #[error("{0} has not ended yet; cancel it or wait for it first")]
     NotEnded(JobId),
@@ -65,6 +73,9 @@ pub enum Refusal {
     /// The answer to the question at a limit is not a value of that limit.
     #[error("{0}")]
     NotAValue(BadSetting),
+    /// The budget of a conversation is used up.
+    #[error("the conversation of {0} has used up its limit `{name}`; raise that first, or set it to 0 for none", name = .1.name())]
+    UsedUp(JobId, Limit),
     /// The limit would be used up at once.
     #[error("more than that is used up already; give a higher {} limit, or 0 for none", .0.name())]
     TooLow(Limit),

@@ -24,7 +24,7 @@ pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now
                 let receipt = Receipt { launch_error: *launch_error, ..Receipt::bare(Proof::NeverStarted) };
                 // A launch that came after the end of its lease is no failure of the job, and costs it no try.
                 let is_late = launch_error.is_some_and(|error| error.step == LaunchStep::Lease);
-                end::attempt(job, receipt, (!is_late).then(|| error.clone()), now.wall)
+                end::attempt(job, receipt, (!is_late).then(|| error.clone()), now.wall, Some(now.awake))
             }
             _ => Vec::new(),
         },
@@ -32,7 +32,7 @@ pub fn decide(job: &Job, fence: &Fence, report: &Report, pulse: &Pulse, now: Now
             open(*attempt).map_or_else(Vec::new, |attempt| located(job, fence, attempt, found, now))
         }
         Report::Emptied { attempt, receipt } => match open(*attempt) {
-            Some(_) => end::attempt(job, Receipt::clone(receipt), None, now.wall),
+            Some(_) => end::attempt(job, Receipt::clone(receipt), None, now.wall, Some(now.awake)),
             None => Vec::new(),
         },
         Report::Climbed { attempt, rung, alive } => match (&job.phase, open(*attempt)) {
@@ -71,14 +71,16 @@ fn located(job: &Job, fence: &Fence, attempt: &Attempt, found: &Found, now: Now)
             vec![Adopted { attempt, tree: tree.clone(), awake: *awake, epoch }.into()]
         }
         Found::Ended(receipt) | Found::Vanished(receipt) => {
-            end::attempt(job, Receipt::clone(receipt), None, now.wall)
+            end::attempt(job, Receipt::clone(receipt), None, now.wall, Some(now.awake))
         }
         // It did run, and its record was removed since. How it ended is unknown, so it must not be retried as if it had not run.
         Found::NeverStarted if attempt.tree.is_some() => {
-            end::attempt(job, Receipt::bare(Proof::BestEffort), None, now.wall)
+            end::attempt(job, Receipt::bare(Proof::BestEffort), None, now.wall, Some(now.awake))
         }
-        Found::NeverStarted => end::attempt(job, Receipt::bare(Proof::NeverStarted), None, now.wall),
-        Found::OtherBoot => end::attempt(job, Receipt::bare(Proof::BootChanged), None, now.wall),
+        Found::NeverStarted => {
+            end::attempt(job, Receipt::bare(Proof::NeverStarted), None, now.wall, Some(now.awake))
+        }
+        Found::OtherBoot => end::attempt(job, Receipt::bare(Proof::BootChanged), None, now.wall, None),
     }
 }
 

@@ -1,12 +1,12 @@
-//! `retry`: a new job repeats an ended one. The old job does not change, and requests to it do not reach the new one.
+//! `retry`: an ended job is run again, as a new job. The old job does not change.
 
-use super::Refusal;
+use super::{Refusal, resume};
 use crate::job::Job;
-use crate::spec::{Conversation, Spec, Work};
+use crate::spec::Spec;
 
-/// Returns the spec of the job that repeats `job`. An agent resumes after its last completed turn, unless it had a worktree: the new
-/// job starts with a fresh one, which lacks the work of those turns.
-pub fn decide(job: &Job) -> Result<Spec, Refusal> {
+/// Returns the spec of the job that repeats `job`. An agent goes on in its conversation, whose newest job is `newest`, unless it had a
+/// worktree: the new job starts with a fresh one, which lacks the work of the turns before.
+pub fn decide(job: &Job, newest: &Job) -> Result<Spec, Refusal> {
     let Some(spec) = &job.spec else { return Err(Refusal::NotFound(job.id)) };
     if !job.is_ended() {
         return Err(Refusal::NotEnded(job.id));
@@ -16,11 +16,13 @@ pub fn decide(job: &Job) -> Result<Spec, Refusal> {
     again.labels = job.labels.clone();
     again.after.clear();
     again.not_before = None;
-    let session = job.session.as_ref().filter(|_| spec.worktree.is_none());
-    let acknowledged = session.and_then(|session| session.resume_reference());
-    if let (Work::Agent { provider, .. }, Some(reference)) = (&spec.work, acknowledged) {
-        again.fork = false;
-        again.resume = Some(Conversation { provider: provider.clone(), reference: reference.to_owned() });
+    if spec.work.reports_turns() && spec.worktree.is_none() {
+        if !newest.is_ended() {
+            return Err(Refusal::NotEnded(newest.id));
+        }
+        (again.resume, again.fork) = resume::source(newest);
+        again.conversation = resume::position(newest);
+        again.limits = newest.limits;
     }
     Ok(again)
 }

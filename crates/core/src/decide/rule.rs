@@ -1,4 +1,4 @@
-//! `rule`: what a person allows for the rest of the job, and takes back. A rule allows exactly the request that was shown when it was
+//! `rule`: what a person allows for the rest of the conversation, and takes back. A rule allows exactly the request that was shown when it was
 //! made; the answers that it gives are stored like those of a person, with its name.
 
 use super::{Decision, Refusal};
@@ -6,8 +6,11 @@ use crate::event::{RuleAdded, RuleRemoved};
 use crate::job::{Job, Phase};
 use crate::question::Ask;
 
-/// Rules of one job. More cannot be read by a person.
+/// Rules of a conversation. More cannot be read by a person.
 const RULES_MAX: usize = 64;
+
+/// Bytes of all of them. Each job of the conversation stores them.
+const RULES_BYTES_MAX: usize = 1 << 20;
 
 /// Returns the rule that allows what is asked from now on; none if there is one already.
 pub(super) fn add(job: &Job, by: &str, ask: &Ask) -> Decision {
@@ -23,6 +26,11 @@ pub(super) fn add(job: &Job, by: &str, ask: &Ask) -> Decision {
     if job.rules.len() >= RULES_MAX {
         return Err(Refusal::Full(job.id, "64 rules; remove one first"));
     }
+    let size = |tool: &str, request: &str, exact: &str| tool.len() + request.len() + exact.len();
+    let sizes = job.rules.iter().map(|rule| size(&rule.tool, &rule.request, &rule.exact));
+    if sizes.sum::<usize>() + size(&ask.tool, &ask.request, &ask.exact) > RULES_BYTES_MAX {
+        return Err(Refusal::Full(job.id, "rules of 1 MiB; remove one first"));
+    }
     let (tool, request, exact) = (ask.tool.clone(), ask.request.clone(), ask.exact.clone());
     Ok(vec![RuleAdded { by: by.to_owned(), rule: job.rules_made + 1, tool, request, exact }.into()])
 }
@@ -31,7 +39,7 @@ pub(super) fn add(job: &Job, by: &str, ask: &Ask) -> Decision {
 pub fn remove(job: &Job, by: &str, rule: u32) -> Decision {
     match job.phase {
         Phase::Unborn => Err(Refusal::NotFound(job.id)),
-        Phase::Ended(_) => Err(Refusal::Ended(job.id)),
+        Phase::Ended(_) if job.continued_by.is_some() => Err(Refusal::Ended(job.id)),
         _ if job.rules.iter().any(|known| known.no == rule) => {
             Ok(vec![RuleRemoved { by: by.to_owned(), rule }.into()])
         }

@@ -15,9 +15,6 @@ pub const INPUT_BYTES_MAX: usize = 256 * 1024;
 const ONE_SHOT: &str = "no input: its agent takes a single prompt; once it has ended, continue with `lastword resume` if the \
     agent supports it, or start over with `lastword run`";
 
-/// Refuses input to an agent that ends: its input is closed already.
-const FINISHED: &str = "finished its work and ends; continue with `lastword resume`";
-
 /// Decides an input. After one with `eof`, no more are accepted until the next attempt.
 pub fn decide(job: &Job, by: &str, text: &str, eof: bool) -> Decision {
     room(job, text)?;
@@ -29,7 +26,7 @@ pub fn decide(job: &Job, by: &str, text: &str, eof: bool) -> Decision {
         Some(Spec { work: Work::Agent { .. }, .. }) if eof => {
             return Err(Refusal::Nothing(job.id, "no input to close: an agent ends when its work is done"));
         }
-        _ if job.is_finished_agent() => return Err(Refusal::Nothing(job.id, FINISHED)),
+        _ if job.is_finished_agent() => return Err(Refusal::Finished(job.id)),
         _ if job.input_closed => {
             return Err(Refusal::Nothing(job.id, "had its input closed; nothing more can be sent"));
         }
@@ -43,7 +40,7 @@ pub fn steer(job: &Job, by: &str, text: &str) -> Decision {
     room(job, text)?;
     match job.spec.as_deref() {
         Some(spec) if spec.work.is_one_shot() => Err(Refusal::Nothing(job.id, ONE_SHOT)),
-        _ if job.is_finished_agent() => Err(Refusal::Nothing(job.id, FINISHED)),
+        _ if job.is_finished_agent() => Err(Refusal::Finished(job.id)),
         Some(Spec { work: Work::Agent { .. }, .. }) => Ok(vec![input(job, by, text, false, true)]),
         _ => Err(Refusal::Nothing(job.id, "no turns: only an agent can be steered")),
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::label::LABELS_MAX;
 use super::limit;
 use super::{Decision, Refusal};
+use crate::conversation::Carried;
 use crate::event::Submitted;
 use crate::ids::JobId;
 use crate::job::Job;
@@ -19,12 +20,26 @@ const DEPENDENCIES_MAX: usize = 256;
 
 /// Decides a submission. The job's own limits take precedence over the `global` ones of the installation.
 pub fn decide(job: &Job, spec: &Arc<Spec>, by: &str, global: Limits) -> Decision {
+    decide_next(job, spec, by, global, None)
+}
+
+/// Decides the submission of a job that takes over something from the job of its conversation before it.
+pub fn decide_next(
+    job: &Job,
+    spec: &Arc<Spec>,
+    by: &str,
+    global: Limits,
+    carried: Option<Box<Carried>>,
+) -> Decision {
     match &job.spec {
         None => {
             check(job, spec)?;
             let limits = spec.limits.or(global).or(spec.work.default_limits());
             limit::check_measured(&spec.work, &limits)?;
-            Ok(vec![Submitted { spec: Arc::clone(spec), by: by.to_owned(), limits }.into()])
+            if let (Some(position), Some(carried)) = (spec.conversation, &carried) {
+                limit::check_left(position.after, &limits, &carried.spent)?;
+            }
+            Ok(vec![Submitted { spec: Arc::clone(spec), by: by.to_owned(), limits, carried }.into()])
         }
         Some(before) if before == spec => Ok(Vec::new()),
         Some(_) => Err(Refusal::IdTaken(job.id)),

@@ -32,5 +32,5 @@ pub fn account(job: &Job, host: &HostId, now: Timestamp) -> Vec<Fact> {
     let elsewhere = is_elsewhere(job, host);
     let kept = job.spec.as_ref().is_some_and(|spec| spec.on_partition == OnPartition::Keep);
     let proof = if kept { Proof::BestEffort } else { Proof::LeaseSelfFenced };
-    if elsewhere { end::attempt(job, Receipt::bare(proof), None, now) } else { Vec::new() }
+    if elsewhere { end::attempt(job, Receipt::bare(proof), None, now, None) } else { Vec::new() }
 }

@@ -72,6 +72,7 @@ impl Job {
     pub(super) fn turn_ended(&mut self, at: Timestamp, ended: &TurnEnded) -> Followed {
         self.heard(ended.offset)?;
         self.expect_session()?.end_turn(ended)?;
+        self.active_ms = self.active_ms.saturating_add(ended.active_ms.unwrap_or(0));
         self.drop_moot_answers();
         match ended.ending {
             TurnEnding::Completed => {

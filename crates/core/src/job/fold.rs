@@ -27,22 +27,23 @@ impl Job {
         let place = (event.seq == self.version.next(), &self.phase, &event.fact);
         match place {
             (false, _, _) => return self.refuse(event, "it is not the next event"),
-            (_, Phase::Ended(_), Fact::LateReported(_)) => {}
+            (_, Phase::Ended(_), fact) if self.may_follow_the_end(fact) => {}
             (_, Phase::Ended(_), _) => return self.refuse(event, "the job has ended"),
             (_, Phase::Unborn, Fact::Submitted(_)) => {}
             (_, Phase::Unborn, _) => return self.refuse(event, "the job was not submitted"),
             (_, _, Fact::Submitted(_)) => return self.refuse(event, "the job was submitted already"),
             _ => {}
         }
-        let before = self.state();
+        let before = (self.state(), self.is_ended());
         if let Err(why) = self.change(event.at, &event.fact) {
             return self.refuse(event, why);
         }
         self.version = event.seq;
-        if self.state() != before {
+        if self.state() != before.0 {
             self.changed_at = event.at;
         }
-        if !matches!(event.fact, Fact::LateReported(_)) {
+        // A late report is no change, and after its end a job has none.
+        if !before.1 && !matches!(event.fact, Fact::LateReported(_)) {
             self.updated_at = event.at;
         }
         Ok(())
@@ -50,13 +51,21 @@ impl Job {
 
     /// Returns the state by whose changes lists are ordered. From its claim on a job is with a worker; that its tree is being started, and
     /// then runs, follows within a moment, and would move the job in every list twice more.
-    fn state(&self) -> (Option<PhaseName>, bool, bool) {
+    fn state(&self) -> (Option<PhaseName>, bool, bool, bool) {
         let phase = match &self.phase {
             Phase::Queued { .. } if self.holder.is_some() => Some(PhaseName::Running),
             Phase::Launching => Some(PhaseName::Running),
             phase => PhaseName::of(phase),
         };
-        (phase, self.waits_for_person(), self.active_turn().is_some())
+        (phase, self.waits_for_person(), self.active_turn().is_some(), self.continued_by.is_some())
+    }
+
+    /// Reports whether a fact may follow the last word. None of these changes how the job ended: one is about what came too late, the others
+    /// about the conversation of an agent, which goes on as another job.
+    fn may_follow_the_end(&self, fact: &Fact) -> bool {
+        let goes_on = self.continued_by.is_some() && !matches!(fact, Fact::Continued(_));
+        matches!(fact, Fact::LateReported(_))
+            || (fact.is_of_conversation() && self.reports_turns() && !goes_on)
     }
 
     fn refuse(&self, event: &Event, why: &'static str) -> Result<(), Illegal> {
@@ -111,6 +120,8 @@ impl Job {
                 self.late = self.late.saturating_add(1);
                 Ok(())
             }
+            Fact::Continued(continued) => self.continued(continued),
+            Fact::Joined(joined) => self.joined(joined),
             Fact::Unknown(_) => {
                 self.foreign = true;
                 Ok(())

@@ -164,6 +164,7 @@ impl Job {
         let attempt = self.expect_open(ended.attempt)?;
         attempt.end = Some(Arc::new(ended.clone()));
         attempt.ended_at = Some(at);
+        self.ran_ms = self.ran_ms.saturating_add(ended.ran_ms.unwrap_or(0));
         self.pause = None;
         // The session of an earlier attempt has ended already.
         let session = self.session.as_mut().filter(|session| session.attempt == ended.attempt);

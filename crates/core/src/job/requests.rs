@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::fold::Followed;
 use crate::event::{
-    Abandoned, AnswerRequested, CancelRequested, InputRequested, LabelsChanged, LimitChanged, Rescheduled,
-    RuleAdded, RuleRemoved, Submitted,
+    Abandoned, AnswerRequested, CancelRequested, Continued, InputRequested, Joined, LabelsChanged,
+    LimitChanged, Rescheduled, RuleAdded, RuleRemoved, Submitted,
 };
 use crate::ids::{JobId, Timestamp};
 use crate::job::{Job, PendingInput, Phase, Stop, Waits};
@@ -19,6 +19,11 @@ impl Job {
         self.labels = submitted.spec.labels.clone();
         self.unmet = submitted.spec.after.clone();
         self.spec = Some(Arc::clone(&submitted.spec));
+        self.position = submitted.spec.conversation;
+        if let Some(carried) = &submitted.carried {
+            self.spent_before = carried.spent;
+            (self.rules, self.rules_made) = (carried.rules.clone(), carried.rules_made);
+        }
         self.phase = Phase::Queued { waits: self.waits() };
         Ok(())
     }
@@ -109,6 +114,25 @@ impl Job {
         let before = self.rules.len();
         self.rules.retain(|rule| rule.no != removed.rule);
         if self.rules.len() < before { Ok(()) } else { Err("there is no such rule") }
+    }
+
+    pub(super) fn continued(&mut self, continued: &Continued) -> Followed {
+        if !self.is_ended() {
+            return Err("the job has not ended");
+        }
+        if self.continued_by.is_some() && continued.job.is_some() {
+            return Err("another job follows already");
+        }
+        self.continued_by = continued.job;
+        Ok(())
+    }
+
+    pub(super) fn joined(&mut self, joined: &Joined) -> Followed {
+        if self.position.replace(joined.position).is_some() {
+            return Err("it has a place in a conversation already");
+        }
+        self.spent_before = joined.spent;
+        Ok(())
     }
 
     fn push_input(&mut self, input: PendingInput) {

@@ -2,19 +2,20 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::conversation::Spending;
 use crate::event::{READER, SessionState, Usage};
 use crate::ids::{AttemptNo, Fence, JobId, Seq, Timestamp};
 use crate::job::{Job, Phase};
 use crate::outcome::{Cause, Outcome};
 use crate::receipt::Exit;
-use crate::spec::{Conversation, Work};
+use crate::spec::{ProviderSession, Work};
 use crate::worker_labels::WorkerLabels;
 
 /// Characters of a title. It is shown in a line of a list.
 const TITLE_CHARS_MAX: usize = 120;
 
 /// The version of the fold that made a row. A row of an older version can be rebuilt from the events.
-pub const FOLD: u16 = 3;
+pub const FOLD: u16 = 4;
 
 /// A job as lists, filters and claims see it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -37,8 +38,10 @@ pub struct Row {
     pub outcome: Option<Outcome>,
     /// The oldest reader version that understands its events.
     pub least_reader: u16,
-    /// The conversation it drives. No two held jobs may have the same.
-    pub conversation: Option<Conversation>,
+    /// The session of an agent that it drives. No two held jobs may have the same.
+    pub drives: Option<ProviderSession>,
+    /// The job that began its conversation; none if it has no turns. It never changes.
+    pub conversation: Option<JobId>,
     /// When it was submitted.
     pub submitted_at: Timestamp,
     /// When its newest event was decided.
@@ -68,6 +71,21 @@ pub struct Summary {
     /// The job whose tree submitted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<JobId>,
+    /// Its number in its conversation.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    pub number: u32,
+    /// The job as which its conversation goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub continued_by: Option<JobId>,
+    /// What the jobs of its conversation before it used up.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub spent_before: Spending,
+    /// Turns begun.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub turns: u32,
+    /// Awake milliseconds that its ended turns took.
+    #[serde(default, skip_serializing_if = "is_zero_ms")]
+    pub active_ms: u64,
     /// The number of attempts so far.
     pub attempts: u32,
     /// The deciding attempt, if it has ended.
@@ -109,11 +127,14 @@ pub enum Section {
     Live,
     /// It has ended, and its ending was read.
     Read,
+    /// It has ended, and its conversation goes on as another job.
+    Continued,
 }
 
 impl Section {
     /// Every section, in the order of a list.
-    pub const ALL: [Section; 4] = [Section::NeedsPerson, Section::Unread, Section::Live, Section::Read];
+    pub const ALL: [Section; 5] =
+        [Section::NeedsPerson, Section::Unread, Section::Live, Section::Read, Section::Continued];
 
     /// Returns the stored number.
     pub fn number(self) -> i16 {
@@ -122,6 +143,7 @@ impl Section {
             Section::Unread => 1,
             Section::Live => 2,
             Section::Read => 3,
+            Section::Continued => 4,
         }
     }
 
@@ -132,7 +154,7 @@ impl Section {
 
     /// Reports whether its jobs have ended.
     pub fn is_ended(self) -> bool {
-        matches!(self, Section::Unread | Section::Read)
+        matches!(self, Section::Unread | Section::Read | Section::Continued)
     }
 }
 
@@ -224,7 +246,8 @@ impl Row {
             holder: job.holder.as_ref().map(|holder| holder.fence.clone()),
             outcome: last_word.map(|word| word.outcome),
             least_reader: READER,
-            conversation: if last_word.is_some() { None } else { conversation(job) },
+            drives: if last_word.is_some() { None } else { drives(job) },
+            conversation: job.conversation(),
             submitted_at: job.submitted_at,
             updated_at: job.updated_at,
             changed_at: job.changed_at,
@@ -235,6 +258,7 @@ impl Row {
     /// Returns the section of the job, as long as its ending was not read.
     pub fn section(&self) -> Section {
         match self.phase {
+            PhaseName::Ended if self.summary.continued_by.is_some() => Section::Continued,
             PhaseName::Ended => Section::Unread,
             _ if self.summary.waiting => Section::NeedsPerson,
             _ => Section::Live,
@@ -242,20 +266,50 @@ impl Row {
     }
 }
 
-/// Returns the conversation that a live job drives: that of its session, or else the one it resumes.
-fn conversation(job: &Job) -> Option<Conversation> {
+/// Returns the session of an agent that a live job drives: its own, or else the one it resumes.
+fn drives(job: &Job) -> Option<ProviderSession> {
     let spec = job.spec.as_ref()?;
     let given = job.session.as_ref().and_then(|session| session.reference.clone());
     match (&spec.work, given) {
         (Work::Agent { provider, .. }, Some(reference)) => {
-            Some(Conversation { provider: provider.clone(), reference })
+            Some(ProviderSession { provider: provider.clone(), reference })
         }
-        // A fork drives no conversation before its copy has a name.
+        // A fork drives no session before its copy has a name.
         _ => spec.resume.clone().filter(|_| !spec.fork),
     }
 }
 
+fn first() -> u32 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_first(number: &u32) -> bool {
+    *number == 1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero_ms(ms: &u64) -> bool {
+    *ms == 0
+}
+
+fn is_nothing(spending: &Spending) -> bool {
+    *spending == Spending::default()
+}
+
 impl Summary {
+    /// Returns what its conversation used up, the jobs before it included.
+    pub fn spending(&self) -> Spending {
+        let mut spending = self.spent_before;
+        spending.add(Spending { usage: self.usage, turns: self.turns, active_ms: self.active_ms });
+        spending
+    }
+
     fn of(job: &Job) -> Summary {
         let spec = job.spec.as_ref().expect("a stored job was submitted");
         let title = match &spec.work {
@@ -271,6 +325,11 @@ impl Summary {
             on: spec.on.clone(),
             cwd: spec.cwd.clone(),
             parent: spec.parent,
+            number: job.number(),
+            continued_by: job.continued_by,
+            spent_before: job.spent_before,
+            turns: job.turns.0,
+            active_ms: job.active_ms,
             attempts: job.attempts.len() as u32,
             decided_by,
             cause: job.last_word().map(|word| word.cause),

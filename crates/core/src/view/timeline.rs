@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Event, Fact, SessionState, TurnEnding};
+use crate::event::{Continued, Event, Fact, SessionState, TurnEnding};
 use crate::ids::{Seq, Timestamp};
 use crate::limits::{Limit, Unit, dollars};
 use crate::outcome::{Cause, Outcome};
@@ -154,6 +154,11 @@ fn describe(fact: &Fact) -> String {
         Fact::LastWord(word) => {
             let by = word.by.as_ref().map(|by| format!(": {}", quote(by))).unwrap_or_default();
             format!("last word: {} ({}{by})", outcome(word.outcome), cause(word.cause))
+        }
+        Fact::Continued(Continued { by, job: Some(job) }) => format!("{} continued it as {job}", quote(by)),
+        Fact::Continued(_) => "no job follows after all".to_owned(),
+        Fact::Joined(joined) => {
+            format!("job {} of the conversation that {} began", joined.position.number, joined.position.first)
         }
         Fact::LateReported(late) => format!("late report (epoch {}): {}", late.epoch, quote(&late.what)),
         Fact::Unknown(stored) => {

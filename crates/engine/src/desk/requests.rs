@@ -3,11 +3,14 @@
 //! Core decides what a request means; each verb has the file of its name there.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use lastword_core::conversation::Carried;
 use lastword_core::decide::cancel::Cancel;
-use lastword_core::decide::{Decision, abandon, answer, cancel, interrupt, label, limit, rule, send};
+use lastword_core::decide::{Decision, abandon, answer, cancel, interrupt, label, limit, rule, send, submit};
 use lastword_core::limits::Limit;
 use lastword_core::question::Reply;
+use lastword_core::spec::Spec;
 use lastword_core::{Append, AppendId, InputNo, Job, JobId, TurnNo};
 use lastword_store::{self as store, Store};
 
@@ -32,6 +35,32 @@ impl<J: Store> Desk<J> {
         let mut bytes = [0; 16];
         self.clock.random(&mut bytes).map_err(Error::NoRandom)?;
         Ok(AppendId(u128::from_le_bytes(bytes)))
+    }
+
+    /// Decides a submission.
+    pub(crate) fn decide_submission(
+        &self,
+        job: &Job,
+        spec: &Arc<Spec>,
+        by: &str,
+        carried: Option<Box<Carried>>,
+    ) -> Decision {
+        let facts = submit::decide_next(job, spec, by, self.default_limits, carried)?;
+        let budget = self.groups.get(&spec.group).map(|group| group.budget).unwrap_or_default();
+        limit::check_budget(&spec.work, &budget)?;
+        Ok(facts)
+    }
+
+    /// Refuses a submission that would be refused.
+    pub(crate) fn check_submission(
+        &self,
+        id: JobId,
+        spec: &Spec,
+        by: &str,
+        carried: Option<Box<Carried>>,
+    ) -> Result<(), Error> {
+        self.decide_submission(&Job::unborn(id), &Arc::new(spec.clone()), by, carried)?;
+        Ok(())
     }
 
     /// Asks for a job's end.

@@ -113,11 +113,9 @@ impl<J: Store> Desk<J> {
 
     /// Returns the job that drives the conversation of this one.
     async fn driver(&self, row: &Row) -> Result<Option<Row>, Error> {
-        let Some(conversation) = &row.conversation else { return Ok(None) };
+        let Some(session) = &row.drives else { return Ok(None) };
         let drives = |other: &Row| {
-            other.job != row.job
-                && other.holder.is_some()
-                && other.conversation.as_ref() == Some(conversation)
+            other.job != row.job && other.holder.is_some() && other.drives.as_ref() == Some(session)
         };
         Ok(self.live_rows().await?.into_iter().find(drives))
     }

@@ -4,7 +4,6 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use lastword_agents::{Start, with_variables};
-use lastword_core::limits::Limit;
 use lastword_core::receipt::{LaunchError, LaunchStep};
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Io, Spec, Work};
@@ -81,7 +80,6 @@ impl LocalHost {
                 Err(error) => return failed(format!("this system gives no random bytes: {error}")),
             },
         };
-        let wall = job.limits.get(Limit::Wall);
         let is_spoken_to = spec.work.reports_turns();
         let is_told = is_spoken_to && !spec.work.is_one_shot();
         let launch = Launch {
@@ -95,7 +93,7 @@ impl LocalHost {
             stderr: self.0.keep,
             term_ms: spec.ladder.term_ms,
             // The exact deadline follows. This one binds even if the daemon dies before it is sent.
-            deadline: wall.map(|ms| clock::awake_ms().saturating_add(ms)),
+            deadline: job.wall_left().map(|ms| clock::awake_ms().saturating_add(ms)),
             lease: self.lease_of(job, order.life),
             epoch: order.epoch.0.into(),
             ..Launch::new(self.dir(job.id, attempt), argv)

@@ -4,6 +4,7 @@ mod cancel;
 mod feed;
 mod reads;
 mod remove;
+mod resume;
 mod submit;
 
 use std::sync::Arc;

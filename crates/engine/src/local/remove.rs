@@ -17,14 +17,36 @@ use crate::{Error, Prune, Pruned};
 const PAGE: u32 = 256;
 
 impl<J: Store> Engine<J> {
-    /// Removes an ended job: its log, its row, its recordings, its worktree. Refuses if its worktree holds work that is nowhere else.
-    pub async fn remove(&self, id: JobId) -> Result<(), Error> {
-        self.worker.remove(id, false).await
+    /// Removes an ended job: its log, its row, its recordings, its worktree. Refuses if its worktree holds work that is nowhere else, unless
+    /// `with_work`, and one of several jobs of a conversation.
+    pub async fn remove(&self, id: JobId, with_work: bool) -> Result<(), Error> {
+        let desk = self.desk();
+        let first = desk.row(id).await?.and_then(|row| row.conversation);
+        let jobs = match first {
+            Some(first) => desk.conversation(first).await?.len(),
+            None => 1,
+        };
+        match jobs {
+            0 | 1 => self.worker.remove(id, with_work).await,
+            jobs => Err(Error::InConversation { job: desk.load(id).await?.called(), id, jobs }),
+        }
     }
 
-    /// Removes an ended job with all that is in its worktree.
-    pub async fn remove_with_work(&self, id: JobId) -> Result<(), Error> {
-        self.worker.remove(id, true).await
+    /// Removes a conversation: each of its jobs. Refuses if one of them has not ended, and like the removal of a job.
+    pub async fn remove_conversation(&self, first: JobId, with_work: bool) -> Result<Vec<JobId>, Error> {
+        let rows = self.desk().conversation(first).await?;
+        let jobs: Vec<JobId> = rows.iter().map(|row| row.job).collect();
+        let live = rows.iter().find(|row| row.outcome.is_none());
+        match live {
+            Some(live) => return Err(Refusal::NotEnded(live.job).into()),
+            None if jobs.is_empty() => return Err(Refusal::NotFound(first).into()),
+            None => {}
+        }
+        // Oldest first: the newest one stands for the conversation until all others are gone.
+        for job in &jobs {
+            self.worker.remove(*job, with_work).await?;
+        }
+        Ok(jobs)
     }
 
     /// Removes ended jobs that are old enough. Keeps and counts unread results and unsaved work unless asked otherwise, and worktrees in
@@ -47,14 +69,15 @@ impl<J: Store> Engine<J> {
                 return Ok(pruned);
             }
             for id in jobs {
-                let removed = match which.dry_run {
-                    true => self.worker.check_removal(id, which.unsaved).await,
-                    false => self.worker.remove(id, which.unsaved).await,
-                };
-                match removed {
-                    Ok(()) => pruned.removed.push(id),
+                match self.prune_one(id, which).await {
+                    Ok(jobs) => pruned.removed.extend(jobs),
                     Err(Error::Unsaved { .. }) => _ = kept_unsaved.insert(id),
-                    Err(Error::InUse { .. } | Error::Awaited { .. }) => _ = kept_in_use.insert(id),
+                    // Its conversation goes on since it was found.
+                    Err(
+                        Error::InUse { .. } | Error::Awaited { .. } | Error::Refused(Refusal::NotEnded(_)),
+                    ) => {
+                        kept_in_use.insert(id);
+                    }
                     Err(error) => return Err(error),
                 }
             }
@@ -63,6 +86,26 @@ impl<J: Store> Engine<J> {
             if which.dry_run {
                 return Ok(pruned);
             }
+        }
+    }
+}
+
+impl<J: Store> Engine<J> {
+    /// Removes a job with its conversation, whose newest one it is, or only checks that.
+    async fn prune_one(&self, id: JobId, which: &Prune) -> Result<Vec<JobId>, Error> {
+        let first = self.desk().row(id).await?.and_then(|row| row.conversation);
+        match (first, which.dry_run) {
+            (Some(first), false) => self.remove_conversation(first, which.unsaved).await,
+            (Some(first), true) => {
+                let jobs: Vec<JobId> =
+                    self.desk().conversation(first).await?.iter().map(|row| row.job).collect();
+                for job in &jobs {
+                    self.worker.check_removal(*job, which.unsaved).await?;
+                }
+                Ok(jobs)
+            }
+            (None, true) => self.worker.check_removal(id, which.unsaved).await.map(|()| vec![id]),
+            (None, false) => self.worker.remove(id, which.unsaved).await.map(|()| vec![id]),
         }
     }
 }

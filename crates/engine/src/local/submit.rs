@@ -1,8 +1,9 @@
-//! `submit`, and `retry` and `resume`, which submit a new job: stored, and claimed at once if a slot is free.
+//! `submit`: a new job is stored, and claimed at once if a slot is free.
 
 use std::sync::Arc;
 
-use lastword_core::decide::{depend, limit, resume, retry, submit};
+use lastword_core::conversation::Carried;
+use lastword_core::decide::depend;
 use lastword_core::spec::Spec;
 use lastword_core::{Append, Job, JobId};
 use lastword_store as store;
@@ -15,52 +16,44 @@ use crate::{Env, Error};
 impl<J: Store> Engine<J> {
     /// Submits a job. A repeated call with the same id and spec submits it once.
     pub async fn submit(&self, id: JobId, spec: Spec, env: Env, by: &str) -> Result<Job, Error> {
+        self.submit_carrying(id, spec, env, by, None).await
+    }
+
+    /// Submits a job that takes over something from the job of its conversation before it.
+    pub(super) async fn submit_carrying(
+        &self,
+        id: JobId,
+        spec: Spec,
+        env: Env,
+        by: &str,
+        carried: Option<Box<Carried>>,
+    ) -> Result<Job, Error> {
         if self.worker.is_going_down() {
             return Err(Error::GoingDown);
         }
         let (worker, by) = (Arc::clone(&self.worker), by.to_owned());
         // A task of its own, so that a caller that goes away leaves nothing half done.
-        let submitted = tokio::spawn(async move { worker.submit(id, Arc::new(spec), env, &by).await });
+        let submitted =
+            tokio::spawn(async move { worker.submit(id, Arc::new(spec), env, &by, carried).await });
         submitted.await.unwrap_or(Err(Error::GoingDown))
-    }
-
-    /// Submits an ended job again, as a new one.
-    pub async fn retry(&self, id: JobId, env: Env, by: &str) -> Result<Job, Error> {
-        self.retry_as(self.desk().new_id()?, id, env, by).await
-    }
-
-    /// The same under a given id. A repeated call with the same id submits it once.
-    pub async fn retry_as(&self, new: JobId, id: JobId, env: Env, by: &str) -> Result<Job, Error> {
-        let spec = retry::decide(&self.desk().load(id).await?)?;
-        self.submit(new, spec, env, by).await
-    }
-
-    /// Continues the conversation of an ended job, or a copy of it, under a given id. A repeated call with the same id submits it once.
-    pub async fn resume_as(
-        &self,
-        new: JobId,
-        id: JobId,
-        (prompt, fork): (&str, bool),
-        env: Env,
-        by: &str,
-    ) -> Result<Job, Error> {
-        let worktree = self.worktree(id).filter(|path| path.is_dir());
-        let worktree = worktree.as_deref().and_then(std::path::Path::to_str);
-        let spec = resume::decide(&self.desk().load(id).await?, prompt, worktree, fork)?;
-        self.submit(new, spec, env, by).await
     }
 }
 
 impl<J: Store> Worker<J> {
-    async fn submit(self: &Arc<Self>, id: JobId, spec: Arc<Spec>, env: Env, by: &str) -> Result<Job, Error> {
+    async fn submit(
+        self: &Arc<Self>,
+        id: JobId,
+        spec: Arc<Spec>,
+        env: Env,
+        by: &str,
+        carried: Option<Box<Carried>>,
+    ) -> Result<Job, Error> {
         let desk = &self.desk;
         let job = desk.load(id).await?;
-        let mut facts = submit::decide(&job, &spec, by, desk.default_limits)?;
+        let mut facts = desk.decide_submission(&job, &spec, by, carried.clone())?;
         if facts.is_empty() {
             return Ok(job);
         }
-        let budget = desk.groups.get(&spec.group).map(|group| group.budget).unwrap_or_default();
-        limit::check_budget(&spec.work, &budget)?;
         let _in_use = self.hold_worktree(id, &spec).await?;
         facts.extend(depend::at_submission(&spec, &desk.ended_dependencies(&spec).await?));
         desk.create_group(&spec.group).await?;
@@ -88,7 +81,7 @@ impl<J: Store> Worker<J> {
             Err(store::Error::Conflict { .. }) => {
                 desk.agenda.recheck(id);
                 let job = desk.load(id).await?;
-                submit::decide(&job, &spec, by, desk.default_limits)?;
+                desk.decide_submission(&job, &spec, by, carried)?;
                 return Ok(job);
             }
             Err(error) => {

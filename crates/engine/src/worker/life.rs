@@ -114,6 +114,9 @@ impl<J: Store> Life<J> {
             Err(error @ Error::Corrupt(_)) => self.not_taken(&error),
             other => other?,
         }
+        if self.worker.options.duties.is_clerk() {
+            self.worker.desk.check_followed().await?;
+        }
         match self.worker.options.duties {
             Duties::All => {
                 let live = self.read_live().await?;

@@ -15,7 +15,8 @@ pub(super) fn keeps_worktree(job: &Job) -> Option<bool> {
     let worktree = job.spec.as_ref()?.worktree.as_ref()?;
     // A lost job may still have a process at work in it.
     let lost = job.last_word().is_some_and(|word| word.outcome == Outcome::Lost);
-    Some(worktree.keep || lost)
+    // The conversation may go on, in the same folder.
+    Some(worktree.keep || lost || job.reports_turns())
 }
 
 impl<J: Store> Worker<J> {

@@ -65,7 +65,7 @@ fn completed(job: &Job) -> Vec<Fact> {
     let (outcome, cause) = (Outcome::Completed, Cause::Finished);
     let receipt = Receipt::bare(Proof::NoChildren);
     vec![
-        AttemptEnded { attempt, outcome, cause, error: None, receipt, cut_short: None }.into(),
+        AttemptEnded { attempt, outcome, cause, error: None, receipt, cut_short: None, ran_ms: None }.into(),
         LastWord { outcome, cause, attempt: Some(attempt), requested_at: None, by: None }.into(),
     ]
 }

@@ -161,7 +161,7 @@ pub(super) fn append(job: &Job, fence: Option<&Fence>, facts: Vec<Fact>) -> (App
 
 pub(super) fn submission(n: u8, spec: Spec) -> (Append, Job) {
     let limits = spec.limits;
-    let fact = Submitted { spec: Arc::new(spec), by: "tester".to_owned(), limits }.into();
+    let fact = Submitted { spec: Arc::new(spec), by: "tester".to_owned(), limits, carried: None }.into();
     append(&Job::unborn(id(n)), None, vec![fact])
 }
 

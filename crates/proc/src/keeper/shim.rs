@@ -502,7 +502,8 @@ impl Shim {
     /// Handles an empty tree: records the rest of its output, then publishes the exit record.
     fn conclude(&mut self) {
         // First: the rest of the output may take a while.
-        let (empty_at_boot_ns, took_ms) = (clock::boot_ns(), self.stop.took_ms(clock::awake_ms()));
+        let (empty_at_boot_ns, empty_at) = (clock::boot_ns(), clock::awake_ms());
+        let took_ms = self.stop.took_ms(empty_at);
         self.read_verdict();
         self.renew_recordings();
         let mut buffer = std::mem::take(&mut self.buffer);
@@ -540,6 +541,7 @@ impl Shim {
                 exited_first: self.exited_first,
                 asked_to_empty_ms: took_ms,
                 keeper_stop: self.stop.keeper_stop,
+                empty_at: Some(lastword_core::Awake(empty_at)),
                 launch_error: self.not_run.as_ref().map(|not_run| not_run.error),
                 ..Receipt::bare(proof)
             },

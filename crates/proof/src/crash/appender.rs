@@ -32,7 +32,7 @@ fn id(number: u64) -> JobId {
 /// Returns a submission whose event carries a mark.
 pub fn submission(job: JobId, queue: &str, name: &str) -> (Append, Job) {
     let by = Mark { name: name.to_owned(), events: 1 }.to_string();
-    let fact = Submitted { spec: Arc::new(jobs::spec(queue)), by, limits: Limits::default() };
+    let fact = Submitted { spec: Arc::new(jobs::spec(queue)), by, limits: Limits::default(), carried: None };
     let unborn = Job::unborn(job);
     Append::new(&unborn, None, jobs::append_id(), jobs::NOW, vec![fact.into()]).expect("it opens a log")
 }

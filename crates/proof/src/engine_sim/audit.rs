@@ -105,7 +105,11 @@ impl World {
         let Some(tree) = place.tree.as_ref().filter(|tree| tree.alive) else { return false };
         let now = self.now();
         let limits = &known.job.limits;
-        limits.get(Limit::Wall).is_some_and(|ms| tree.age(self.hosts[host].awake(now)) > ms)
+        limits.get(Limit::Wall).is_some_and(|ms| {
+            // What its keepers saw of attempts before counts, too; what only the log says is less than that.
+            let age = tree.age(self.hosts[host].awake(now));
+            age + known.job.ran_ms > ms
+        })
             || limits.get(Limit::Output).is_some_and(|bytes| tree.written(now) > bytes)
             // It is looked at eight times within that, and begins anew with another engine.
             || limits.get(Limit::Stall).is_some_and(|ms| now > tree.silent_since(now) + ms + ms / 4)

@@ -129,7 +129,10 @@ impl World {
         };
         // What the owner measured, it measured before this was stored.
         let reached = match fired.limit {
-            Limit::Wall => tree.age(self.hosts[host].awake(self.now())) >= fired.allowed,
+            Limit::Wall => {
+                let age = tree.age(self.hosts[host].awake(self.now()));
+                age + self.ran_before(known.job.id, fired.attempt) >= fired.allowed
+            }
             Limit::Stall => self.now() - tree.silent_since(self.now()) >= fired.allowed,
             Limit::Output => tree.written(self.now()) > fired.allowed,
             _ => false,

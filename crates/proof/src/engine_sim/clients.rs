@@ -328,7 +328,10 @@ async fn answer(engine: &Engine<Frail>, wish: Wish) -> Answer {
         Wish::Send { job, text, eof } => {
             engine.desk().send(job, by, &text, eof, None).await.map(|(job, _)| Answer::Job(job))
         }
-        Wish::Retry(job) => engine.retry(job, Env::default(), by).await.map(Answer::Job),
+        Wish::Retry(job) => match engine.desk().new_id() {
+            Ok(new) => engine.retry_as(new, job, Env::default(), by).await.map(Answer::Job),
+            Err(error) => Err(error),
+        },
         Wish::Abandon(job) => engine.desk().abandon(job, by).await.map(Answer::Job),
         Wish::Read(job) => engine.job(job).await.map(Answer::Read),
         Wish::List => engine.rows(Filter::default(), None, 100).await.map(Answer::Rows),
@@ -336,7 +339,7 @@ async fn answer(engine: &Engine<Frail>, wish: Wish) -> Answer {
             engine.wait(job, Until::Ended, Duration::from_millis(ms)).await.map(Answer::Read)
         }
         Wish::SetGroup(group) => engine.desk().set_group(group).await.map(|()| Answer::Done),
-        Wish::Remove(job) => engine.remove(job).await.map(|()| Answer::Done),
+        Wish::Remove(job) => engine.remove(job, false).await.map(|()| Answer::Done),
         Wish::Prune => {
             let which = Prune { older_than_ms: 500, unread: true, unsaved: false, dry_run: false };
             engine.prune(&which).await.map(|_| Answer::Done)

@@ -1,6 +1,5 @@
 //! Keepers at work: launches and orders reach the place of an attempt, and its tree comes to its end.
 
-use lastword_core::limits::Limit;
 use lastword_core::outcome::Cause;
 use lastword_core::receipt::{Exit, KeeperStop, Rung};
 use lastword_core::report::Found;
@@ -37,7 +36,7 @@ impl World {
         let (lives_ms, exit) = (program.lives_ms, program.exit);
         let mut tree = Tree::new(&self.hosts[key.host], self.now(), pid, Leader::new(program));
         let launched = tree.launched;
-        tree.deadline = job.limits.get(Limit::Wall).map(|ms| launched.plus_ms(ms));
+        tree.deadline = job.wall_left().map(|ms| launched.plus_ms(ms));
         let tree = self.places.entry(key).or_default().launch(order.epoch, tree);
         self.say(|world| format!("tree of {} attempt {attempt} lives on h{host}", world.name(key.job)));
         self.check_launch(key);
@@ -102,7 +101,7 @@ impl World {
 
     /// The last process of a tree is gone, and its shim records that.
     pub(super) fn exit(&mut self, key: Key, exit: Exit) {
-        let (now, at) = (self.now(), self.hosts[key.host].wall(self.now()));
+        let (now, at) = (self.now(), self.hosts[key.host].clocks(self.now()));
         if self.kept(key).is_none() {
             return;
         }
@@ -115,7 +114,7 @@ impl World {
 
     /// A guard has ended the tree of its dead shim.
     pub(super) fn guard_ends(&mut self, key: Key) {
-        let (now, at) = (self.now(), self.hosts[key.host].wall(self.now()));
+        let (now, at) = (self.now(), self.hosts[key.host].clocks(self.now()));
         if self.places.entry(key).or_default().guard_ends(now, at) {
             self.wake_watches(key);
             self.say(|world| {

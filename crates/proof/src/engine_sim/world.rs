@@ -294,6 +294,13 @@ impl World {
         found.map(|(key, place)| (key.host, place))
     }
 
+    /// Returns how long the trees of the attempts before were there, at most.
+    pub(super) fn ran_before(&self, job: JobId, attempt: AttemptNo) -> u64 {
+        let earlier = of(&self.places, job).filter(|(key, _)| key.attempt < attempt);
+        let trees = earlier.filter_map(|(_, place)| place.tree.as_ref());
+        trees.map(|tree| tree.gone_at.unwrap_or(self.now).saturating_sub(tree.launched_at)).sum()
+    }
+
     fn look_at_clock(&mut self) {
         if let Some(began) = self.began {
             self.now = self.now.max(Instant::now().duration_since(began).as_millis() as u64);

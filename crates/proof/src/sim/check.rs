@@ -214,7 +214,9 @@ impl World {
         let ended = &self.witness.jobs[job].known.job;
         let change = LimitChanged { by: String::new(), limit: Limit::Wall, value: 1 };
         let request = CancelRequested { by: String::new(), asked: Asked::User, force: true };
-        for fact in [Fact::from(change), request.into()] {
+        // A limit of an agent is that of its conversation, which may go on.
+        let change = (!ended.reports_turns()).then(|| change.into());
+        for fact in change.into_iter().chain([Fact::from(request)]) {
             let event = Event { seq: ended.version.next(), at: Timestamp(1), fact };
             if ended.clone().apply(&event).is_ok() {
                 return broken("ended is not absorbing", format!("the fold of job {job} took {event:?}"));

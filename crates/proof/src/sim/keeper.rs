@@ -159,14 +159,14 @@ impl World {
 
     fn emptied(&mut self, key: Key, exit: Option<Exit>, why: Option<KeeperStop>) {
         self.trace.say(self.now, || format!("the tree of {key:?} is empty: {exit:?}, {why:?}"));
-        let (now, at) = (self.now, self.clock(key.host).wall);
+        let (now, at) = (self.now, self.clock(key.host));
         self.place(key).emptied(exit, why, now, at);
         self.rouse_listeners(key);
     }
 
     /// A guard has ended the tree of its dead shim.
     pub(super) fn guard_ends(&mut self, key: Key) {
-        let (now, at) = (self.now, self.clock(key.host).wall);
+        let (now, at) = (self.now, self.clock(key.host));
         if self.place(key).guard_ends(now, at) {
             self.rouse_listeners(key);
         }

@@ -159,7 +159,7 @@ impl World {
             Wish::Interrupt => interrupt::decide(job, "me", None),
             Wish::Limit(limit, value) => limit::decide(job, "me", *limit, *value),
             Wish::Retry => {
-                let again = retry::decide(job);
+                let again = retry::decide(job, job);
                 if let Ok(spec) = again {
                     self.try_again(spec);
                 }

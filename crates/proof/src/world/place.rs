@@ -10,7 +10,7 @@ use lastword_core::limits::Limit;
 use lastword_core::outcome::{Budget, Cause, Outcome};
 use lastword_core::receipt::{Exit, KeeperStop, Level, Proof, Receipt, Rung, RungTaken, Tree as TreeId};
 use lastword_core::report::Found;
-use lastword_core::{AttemptNo, Awake, Epoch, Job, JobId, Timestamp};
+use lastword_core::{AttemptNo, Awake, Epoch, Job, JobId, Now};
 
 use super::host::{Host, boot_id};
 
@@ -244,7 +244,7 @@ impl<P> Place<P> {
     }
 
     /// The tree is empty, and its shim or its guard records that.
-    pub(crate) fn emptied(&mut self, exit: Option<Exit>, why: Option<KeeperStop>, now: u64, at: Timestamp) {
+    pub(crate) fn emptied(&mut self, exit: Option<Exit>, why: Option<KeeperStop>, now: u64, at: Now) {
         let Some(tree) = self.tree.as_mut().filter(|tree| tree.is_kept()) else { return };
         let noted = tree.stop.as_ref().and_then(|stop| stop.why);
         let is_asked = tree.stop.is_some() || !tree.rungs.is_empty() || why.is_some();
@@ -252,8 +252,9 @@ impl<P> Place<P> {
             level: Level::Subreaper,
             exit,
             exited_first: exit.is_some() && !is_asked,
-            rungs: tree.rungs.iter().map(|rung| RungTaken { rung: *rung, at }).collect(),
+            rungs: tree.rungs.iter().map(|rung| RungTaken { rung: *rung, at: at.wall }).collect(),
             keeper_stop: why.or(noted),
+            empty_at: Some(at.awake),
             ..Receipt::bare(Proof::NoChildren)
         };
         self.record = Some(Record { receipt, by: Writer::Keeper });
@@ -271,7 +272,7 @@ impl<P> Place<P> {
     }
 
     /// The guard has ended the tree of its dead shim; reports whether there was one.
-    pub(crate) fn guard_ends(&mut self, now: u64, at: Timestamp) -> bool {
+    pub(crate) fn guard_ends(&mut self, now: u64, at: Now) -> bool {
         let ends = self.tree.as_ref().is_some_and(|tree| tree.alive && tree.guard && !tree.shim);
         if ends {
             self.emptied(None, None, now, at);

@@ -108,7 +108,8 @@ fn shown(
         sights.filter(|(_, worker)| worker.revoked_at.is_none() || held(&worker.name) > 0).collect();
     let is_matched = |labels: &WorkerLabels| {
         let has = |(sight, worker): &(Sight, EnrolledWorker)| {
-            sight.state == api::WorkerState::Connected && labels.are_among(&worker.labels)
+            sight.state == api::WorkerState::Connected
+                && labels.are_among(&worker.labels.clone().with_worker(&worker.name))
         };
         sights.iter().any(has)
     };

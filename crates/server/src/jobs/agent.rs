@@ -61,7 +61,7 @@ pub(crate) async fn answer_question<J: Store>(
         }
         None => app.engine().desk().answer(id, principal.name(), &answer.question, &reply).await?.1,
     };
-    Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())
+    Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0, job: None })).into_response())
 }
 
 /// Removes a rule that a person made: what it allows is asked again.
@@ -113,7 +113,8 @@ pub(crate) async fn interrupt<J: Store>(
 
 /// Resumes the conversation of an ended job in a new job. With `Idempotency-Key` the request may be repeated.
 ///
-/// The new job has the same agent and rules, and continues after the last completed turn.
+/// The new job has the same agent, rules and limits, and continues after the last completed turn of the conversation, whichever of its jobs
+/// is named.
 #[utoipa::path(
     post, operation_id = "resume_job", path = "/v1/jobs/{ref}:resume", tag = "jobs", request_body = Resume,
     params(
@@ -136,7 +137,9 @@ pub(crate) async fn resume<J: Store>(
     let key = idempotency_key(request.headers())?;
     let EnvBody(asked) = EnvBody::<Resume>::from_request(request, &()).await?;
     agents::check_prompt(&asked.prompt)?;
-    agents::check_resume(&app, principal, reference).await?;
+    if let Ok(id) = principal.find(&app, reference).await {
+        agents::check_resume(&app, &app.engine().job(id).await?.value)?;
+    }
     let env = environment(&asked.env, asked.attributes.as_ref(), app.about().fleet.is_some())?;
     let (by, engine) = (principal.name(), app.engine());
     let prompt = (asked.prompt.as_str(), asked.fork);

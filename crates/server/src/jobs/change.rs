@@ -2,11 +2,9 @@
 
 use axum::Json;
 use axum::extract::{FromRequest as _, Path, Request, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::StatusCode;
 use axum::response::IntoResponse as _;
-use lastword_api::{
-    self as api, Accepted, LimitsPatch, Message, Problem, Prune, Pruned, Resize, Resized, RetryJob,
-};
+use lastword_api::{self as api, LimitsPatch, Problem, Prune, Pruned, Resize, Resized, RetryJob};
 use lastword_engine as engine;
 use lastword_store::Store;
 use serde::Deserialize;
@@ -18,7 +16,6 @@ use super::submit::derive_job;
 use crate::app::App;
 use crate::extract::{Body, EnvBody, Query, idempotency_key};
 use crate::failure::{Failure, Reply};
-use crate::keys;
 use crate::principal::{Principal, Unrestricted};
 
 /// Repeats an ended job as a new job. With `Idempotency-Key` the request may be repeated.
@@ -119,51 +116,6 @@ pub(crate) async fn set_limits<J: Store>(
     }
 }
 
-/// Sends a message to a job.
-///
-/// The message is stored when this responds, and is delivered once. With `Idempotency-Key` the request may be repeated.
-#[utoipa::path(
-    post, operation_id = "send_message", path = "/v1/jobs/{ref}/messages", tag = "jobs", request_body = Message,
-    params(
-        ("ref" = String, Path, description = "An id or a prefix of one, a name, or `@last`."),
-        ("Idempotency-Key" = Option<String>, Header, min_length = 1, max_length = 255, pattern = "^[\\t -~]*[!-~][\\t -~]*$", description = "Identifies this message, so that the request can be repeated."),
-    ),
-    responses(
-        (status = 202, description = "It will be delivered.", body = Accepted),
-        (status = 409, description = "The job has ended, or has no input.", body = Problem),
-        (status = 429, description = "Too many messages are not delivered yet.", body = Problem),
-    ),
-)]
-pub(crate) async fn send<J: Store>(
-    State(app): State<App<J>>,
-    principal: Principal,
-    Path(reference): Path<String>,
-    headers: HeaderMap,
-    Body(message): Body<Message>,
-) -> Reply {
-    let id = principal.find(&app, &reference).await?;
-    let by = principal.name();
-    let key = idempotency_key(&headers)?;
-    // One at a time, so that of two requests with the same key the second finds the message of the first.
-    let _turn = if key.is_some() { Some(app.keyed().await) } else { None };
-    let before = match &key {
-        Some(key) => keys::sent_before(&app, &principal, id, key, &message).await?,
-        None => None,
-    };
-    let input = match before {
-        Some(input) => input,
-        None if message.text.is_empty() && !message.eof => {
-            return Err(Failure::invalid("`text` is empty: there is nothing to send"));
-        }
-        None if message.steer && message.eof => {
-            return Err(Failure::invalid("`steer` and `eof` cannot be combined: only agents can be steered"));
-        }
-        None if message.steer => app.engine().desk().steer(id, by, &message.text).await?.1,
-        None => app.engine().desk().send(id, by, &message.text, message.eof, None).await?.1,
-    };
-    Ok((StatusCode::ACCEPTED, Json(Accepted { input: input.0 })).into_response())
-}
-
 /// How to remove a job.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
@@ -189,10 +141,7 @@ pub(crate) async fn remove<J: Store>(
     Query(query): Query<RemoveQuery>,
 ) -> Reply {
     let id = principal.find(&app, &reference).await?;
-    match query.unsaved {
-        true => app.engine().remove_with_work(id).await?,
-        false => app.engine().remove(id).await?,
-    }
+    app.engine().remove(id, query.unsaved).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 

@@ -43,6 +43,8 @@ pub(crate) struct ListQuery {
     cwd: Option<String>,
     /// Jobs that were submitted by a process of this job: an id or a prefix of one, a name, or `@last`.
     parent: Option<String>,
+    /// Jobs of the conversation that this job is in: an id or a prefix of one, a name, or `@last`.
+    conversation: Option<String>,
     /// Jobs whose state changed at this moment or later.
     changed_since: Option<Time>,
     /// Jobs that wait for a person, or those that do not.
@@ -53,12 +55,12 @@ pub(crate) struct ListQuery {
     #[param(minimum = 1, maximum = 500)]
     limit: Option<u32>,
     /// Continue after the page that returned this.
-    #[param(pattern = "^[0-3]-[0-9]+-[0-9]+-job_[0-9a-z]+$")]
+    #[param(pattern = "^[0-4]-[0-9]+-[0-9]+-job_[0-9a-z]+$")]
     cursor: Option<String>,
 }
 
-/// Lists jobs: those that wait for a person, those whose ending was not read, live ones, and the rest; each by the last change of its
-/// state, newest first.
+/// Lists jobs: those that wait for a person, those whose ending was not read, live ones, those whose ending was read, and those whose
+/// conversation goes on as another job; each by the last change of its state, newest first.
 ///
 /// Jobs whose processes have just ended are settled first; order and limit apply after that. A cursor continues the list as it was when
 /// its first page was read: a job that changed or was read since then comes again on the next first page. Reading marks nothing as read;
@@ -81,7 +83,8 @@ pub(crate) async fn list<J: Store>(
         ));
     }
     let parent = find_parent(&app, &principal, query.parent.as_deref()).await?;
-    let filter = Filter { parent, ..filter(&query)? };
+    let conversation = find_conversation(&app, &principal, query.conversation.as_deref()).await?;
+    let filter = Filter { parent, conversation, ..filter(&query)? };
     // One more row shows whether there is a next page.
     let list = List { filter, sections: sections(&query), after, limit: limit + 1 };
     let (mut rows, read_at) = app.engine().list(list).await?;
@@ -89,12 +92,30 @@ pub(crate) async fn list<J: Store>(
     rows.value.truncate(limit as usize);
     let since = after.map_or(read_at, |after| after.since);
     let next_cursor = rows.value.last().filter(|_| more).map(|last| cursor(last, since));
-    let plain: Vec<&Row> = rows.value.iter().map(|listed| &listed.row).collect();
-    let mut items = waits::rows(&app, &plain).await?;
-    for (item, listed) in items.iter_mut().zip(&rows.value) {
+    let items = rows_of(&app, &rows.value).await?;
+    Ok(Json(Page { items, next_cursor, unsettled: rows.unsettled }).into_response())
+}
+
+/// Returns the rows of a list as people read them.
+pub(crate) async fn rows_of<J: Store>(app: &App<J>, listed: &[Listed]) -> Result<Vec<api::Row>, Failure> {
+    let plain: Vec<&Row> = listed.iter().map(|listed| &listed.row).collect();
+    let mut items = waits::rows(app, &plain).await?;
+    for (item, listed) in items.iter_mut().zip(listed) {
         item.unread = Some(listed.section == Section::Unread);
     }
-    Ok(Json(Page { items, next_cursor, unsettled: rows.unsettled }).into_response())
+    Ok(items)
+}
+
+/// Returns the conversation that a list asks for, by any of its jobs; that of a job without turns has no other.
+async fn find_conversation<J: Store>(
+    app: &App<J>,
+    principal: &Principal,
+    reference: Option<&str>,
+) -> Result<Option<JobId>, Failure> {
+    let Some(reference) = reference else { return Ok(None) };
+    let id = principal.find(app, reference).await?;
+    let row = app.engine().desk().row_of(id).await?;
+    Ok(Some(row.and_then(|row| row.conversation).unwrap_or(id)))
 }
 
 /// Returns the job that a list asks for as parent. It may have been removed, so an id needs no job.
@@ -131,12 +152,12 @@ pub(crate) fn page_limit(limit: Option<u32>) -> Result<u32, Failure> {
 }
 
 /// Returns where a list continues after a row, if its first page was read at `since`.
-fn cursor(last: &Listed, since: Timestamp) -> String {
+pub(crate) fn cursor(last: &Listed, since: Timestamp) -> String {
     let Listed { row, section } = last;
     format!("{}-{}-{}-{}", section.number(), row.changed_at.0, since.0, row.job)
 }
 
-fn parse_cursor(text: &str, now: Timestamp) -> Result<After, Failure> {
+pub(crate) fn parse_cursor(text: &str, now: Timestamp) -> Result<After, Failure> {
     let parse = || {
         let mut parts = text.splitn(4, '-');
         let section = Section::parse(parts.next()?.parse().ok()?)?;
@@ -156,6 +177,8 @@ fn filter(query: &ListQuery) -> Result<Filter, Failure> {
         labels: query.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
         cwd: query.cwd.clone(),
         parent: None,
+        conversation: None,
+        is_newest: false,
         changed_since: query.changed_since.map(Timestamp::from),
     })
 }

@@ -8,6 +8,7 @@ mod label;
 mod list;
 mod response;
 mod seen;
+mod send;
 mod show;
 mod submit;
 mod waits;
@@ -28,15 +29,17 @@ pub(crate) use agent::{
 };
 pub(crate) use cancel::{__path_cancel, __path_cancel_many, cancel_many};
 pub(crate) use change::{
-    __path_abandon, __path_prune, __path_remove, __path_resize, __path_retry, __path_send, __path_set_limits,
-    prune, remove, send, set_limits,
+    __path_abandon, __path_prune, __path_remove, __path_resize, __path_retry, __path_set_limits, prune,
+    remove, set_limits,
 };
 pub(crate) use label::{__path_set_labels, set_labels};
-pub(crate) use list::{__path_list, find_parent, label_of, list, page_limit};
+pub(crate) use list::{__path_list, cursor, find_parent, label_of, list, page_limit, parse_cursor, rows_of};
 pub(crate) use response::view;
 pub(crate) use seen::__path_seen;
+pub(crate) use send::{__path_send, send};
 pub(crate) use show::{__path_show, WAIT_MAX, show};
 pub(crate) use submit::{__path_submit, submit};
+pub(crate) use waits::rows as plain_rows;
 
 /// Dispatches a verb after a reference: `/v1/jobs/{ref}:cancel`. The last colon counts, since a reference may contain one.
 pub(crate) async fn verb<J: Store>(

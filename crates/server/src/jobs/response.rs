@@ -29,12 +29,24 @@ pub(crate) async fn view<J: Store>(app: &App<J>, job: &Settled<Job>) -> Result<a
     {
         (stop.alive, stop.pids) = (Some(alive.count), alive.pids);
     }
+    if shown.worktree.is_none() {
+        shown.worktree = shared_worktree(app, &job.value).await?;
+    }
     if let Some(worktree) = &mut shown.worktree {
-        let path = app.engine().worktree(job.value.id);
+        let owner = worktree.job.parse().unwrap_or(job.value.id);
+        let path = app.engine().worktree(owner);
         worktree.present = path.as_ref().is_some_and(|path| path.is_dir());
         worktree.path = path.map(|path| path.to_string_lossy().into_owned());
     }
     Ok(shown)
+}
+
+/// Returns the worktree that a job shares with the job that began its conversation.
+async fn shared_worktree<J: Store>(app: &App<J>, job: &Job) -> Result<Option<Box<api::Worktree>>, Failure> {
+    let Some(position) = job.position else { return Ok(None) };
+    let first = app.engine().desk().folded(position.first).await?;
+    let worktree = first.job.spec.as_ref().and_then(|spec| api::Worktree::of(position.first, spec));
+    Ok(worktree.map(Box::new))
 }
 
 /// Responds with a job, and its version as ETag.

@@ -109,21 +109,29 @@ pub(super) async fn derive_job<J: Store, R: Serialize>(
     make: impl AsyncFnOnce(JobId, JobId) -> Result<Job, Error>,
 ) -> Reply {
     let fresh = app.engine().desk().new_id()?;
-    let Some(key) = key else {
-        let id = principal.find(app, reference).await?;
-        return accepted(app, make(fresh, id).await?, false).await;
-    };
     // The reference as given, not the job it means: afterwards `@last` means the new job.
-    let new = keys::job_of(app, principal, verb, key, &(reference, asked), fresh).await?;
-    if let Some(job) = existing(app, new).await? {
+    let new = match key {
+        Some(key) => keys::job_of(app, principal, verb, key, &(reference, asked), fresh).await?,
+        None => fresh,
+    };
+    if let Some(job) = existing(app, new).await?.filter(|_| key.is_some()) {
         return accepted(app, job, true).await;
     }
     let id = principal.find(app, reference).await?;
-    match make(new, id).await {
-        Ok(job) => accepted(app, job, false).await,
-        // A concurrent request was first: its job is the new one.
+    let (job, replayed) = make_once(app, new, make(new, id).await).await?;
+    accepted(app, job, replayed).await
+}
+
+/// Returns the job that was made, or the one of a concurrent request under the same key, which was first.
+pub(super) async fn make_once<J: Store>(
+    app: &App<J>,
+    new: JobId,
+    made: Result<Job, Error>,
+) -> Result<(Job, bool), Failure> {
+    match made {
+        Ok(job) => Ok((job, false)),
         Err(error @ Error::Refused(_)) => match existing(app, new).await? {
-            Some(job) => accepted(app, job, true).await,
+            Some(job) => Ok((job, true)),
             None => Err(error.into()),
         },
         Err(error) => Err(error.into()),

@@ -14,7 +14,7 @@ pub(super) async fn named<J: Store>(app: &App<J>, row: &Row, waits: Waits) -> Re
 }
 
 /// Returns rows of a list, with what they wait for and since when they are silent.
-pub(super) async fn rows<J: Store>(app: &App<J>, rows: &[&Row]) -> Result<Vec<api::Row>, Failure> {
+pub(crate) async fn rows<J: Store>(app: &App<J>, rows: &[&Row]) -> Result<Vec<api::Row>, Failure> {
     let (engine, now) = (app.engine(), app.engine().desk().now().wall);
     let reasons = engine.desk().wait_reasons(rows).await?;
     let shown = rows.iter().zip(reasons).map(|(row, reason)| {

@@ -109,6 +109,7 @@ impl Ledger {
         let old = self
             .jobs
             .values()
+            .filter(|entry| entry.section() != Section::Continued)
             .filter(|entry| entry.row.summary.ended_at.is_some_and(|ended| ended < prune.before));
         let (free, kept): (Vec<_>, Vec<_>) =
             old.partition(|entry| entry.seen_at > Timestamp(0) || prune.unread);

@@ -151,7 +151,7 @@ pub(super) async fn write(
                 .collect::<Vec<_>>()
         };
     }
-    let columns: [&(dyn ToSql + Sync); 38] = [
+    let columns: [&(dyn ToSql + Sync); 39] = [
         &column!(|packed| packed.append.job.as_uuid()),
         &column!(|packed| number(packed.append.expected.0)),
         &column!(|packed| number(packed.append.row.version.0)),
@@ -159,7 +159,7 @@ pub(super) async fn write(
         &fence!(|fence| &*fence.owner.0),
         &fence!(|fence| uuid(fence.incarnation)),
         &fence!(|fence| i64::from(fence.epoch.0)),
-        &column!(|packed| may_follow_the_end(&packed.append)),
+        &column!(|packed| packed.append.may_follow_the_end()),
         &column!(|packed| packed.append.row.phase.as_str()),
         &column!(|packed| packed.append.row.group.as_str()),
         &column!(|packed| packed.append.row.priority),
@@ -170,8 +170,8 @@ pub(super) async fn write(
         &column!(|packed| packed.outcome.as_deref()),
         &column!(|packed| i32::from(packed.append.row.least_reader)),
         &vec![i32::from(FOLD); batch.len()],
-        &column!(|packed| packed.append.row.conversation.as_ref().map(|key| key.provider.as_str())),
-        &column!(|packed| packed.append.row.conversation.as_ref().map(|key| key.reference.as_str())),
+        &column!(|packed| packed.append.row.drives.as_ref().map(|key| key.provider.as_str())),
+        &column!(|packed| packed.append.row.drives.as_ref().map(|key| key.reference.as_str())),
         &column!(|packed| number(packed.append.row.submitted_at.0)),
         &column!(|packed| number(packed.append.row.updated_at.0)),
         &column!(|packed| leaves_news(&packed.append)),
@@ -190,6 +190,7 @@ pub(super) async fn write(
         &known.newest,
         &column!(|packed| packed.append.row.summary.on.key()),
         &column!(|packed| packed.append.read_in.map(instance::first)),
+        &column!(|packed| packed.append.row.conversation.map(JobId::as_uuid)),
     ];
     let is_plain = |packed: &&Packed| packed.waits.is_none() && packed.spent.is_empty();
     let rows = if let Some(bound) = bound {
@@ -243,11 +244,6 @@ fn pairs(batch: &[&Packed], of: impl Fn(&WaitChange) -> &Vec<JobId>) -> (Vec<Uui
         of(&packed.waits).iter().map(|other| (other.as_uuid(), packed.append.job.as_uuid()))
     });
     pairs.unzip()
-}
-
-/// Reports whether an append may follow the last word.
-fn may_follow_the_end(append: &Append) -> bool {
-    append.events.iter().all(|event| matches!(event.fact, Fact::LateReported(_)))
 }
 
 /// Returns for each append that was not stored why: stored before, refused, or free to be tried again.

@@ -3,24 +3,25 @@
         $1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::text[], $6::uuid[], $7::bigint[], $8::boolean[],
         $9::text[], $10::text[], $11::smallint[], $12::bigint[], $13::text[], $14::uuid[], $15::bigint[],
         $16::text[], $17::int[], $18::int[], $19::text[], $20::text[], $21::bigint[], $22::bigint[],
-        $23::boolean[], $24::text[], $32::text[], $33::smallint[], $34::bigint[], $37::text[], $38::uuid[]
+        $23::boolean[], $24::text[], $32::text[], $33::smallint[], $34::bigint[], $37::text[], $38::uuid[],
+        $39::uuid[]
     ) with ordinality as i (
-        job, expected, version, append, fence_owner, fence_incarnation, fence_epoch, late_only,
+        job, expected, version, append, fence_owner, fence_incarnation, fence_epoch, may_follow,
         phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch,
         outcome, least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name,
-        section, changed_at, labels, read_in, place
+        section, changed_at, labels, read_in, conversation, place
     )
     where place <= (select jobs from room)
 ), born as (
     insert into jobs (
         job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome,
         least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name, section, changed_at,
-        labels
+        labels, conversation
     )
     select
         job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome,
         least_reader, fold, provider, reference, submitted_at, updated_at, news, summary, name, section, changed_at,
-        labels
+        labels, conversation
     from input cross join here where expected = 0 and fence_owner is null
     on conflict (job) do nothing
     returning job, queue, priority, due, labels, holder_owner, provider, reference,
@@ -31,13 +32,13 @@
         holder_incarnation = i.holder_incarnation, holder_epoch = i.holder_epoch, outcome = i.outcome,
         least_reader = i.least_reader, fold = i.fold, provider = i.provider, reference = i.reference,
         updated_at = i.updated_at, news = i.news, summary = i.summary,
-        -- What is written of an ended job changes no state, and it may have been read.
-        section = case when j.outcome is null then i.section else j.section end,
-        changed_at = case when j.outcome is null then i.changed_at else j.changed_at end
+        -- What is written of an ended job changes no state, and it may have been read, unless another job follows.
+        section = case when j.outcome is null or 4 in (i.section, j.section) then i.section else j.section end,
+        changed_at = case when j.outcome is null or 4 in (i.section, j.section) then i.changed_at else j.changed_at end
     -- The row as it was before: whether the job was held, waited, or drove a conversation.
     from input i, here h, jobs o
     where j.job = i.job and i.expected > 0 and j.version = i.expected and o.job = i.job and o.version = i.expected
-        and (j.outcome is null or i.late_only)
+        and (j.outcome is null or i.may_follow)
         -- What it was decided on was not lost.
         and (i.read_in is null or i.read_in = h.instance_first)
         -- In a pause, a tree of a job that seems to wait may be alive: only its owner ends it.

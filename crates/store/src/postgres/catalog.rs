@@ -25,6 +25,7 @@ macro_rules! select_list {
                 and ($3::text is null or position($3 in outcome) between 1 and 2)
                 and ($4::text is null or queue = $4) and ($5::text is null or name = $5)
                 and ($7::bigint is null or changed_at >= $7)
+                and ($8::uuid is null or conversation = $8)
             order by job desc limit $6"
         )
     };
@@ -37,6 +38,9 @@ const ALL: &str = select_list!("true");
 
 /// Uses the index of live jobs, however many have ended.
 const ALL_LIVE: &str = select_list!("outcome is null");
+
+/// Uses the index of conversations.
+const CONVERSATION: &str = select_list!("conversation = $8");
 
 /// Uses the index of names.
 const NAMED_ALL: &str = select_list!("name = $5");
@@ -77,7 +81,7 @@ const MARK_SEEN: &str = with_here!(
     "$5",
     ", marked as (
         update jobs set seen_at = greatest($2::bigint, 1), section = $3
-        where job = $1 and outcome is not null and seen_at = 0 and exists (select from here)
+        where job = $1 and outcome is not null and seen_at = 0 and section <> 4 and exists (select from here)
     )
     select exists (select from here)"
 );
@@ -116,6 +120,7 @@ async fn rows(pool: &Pool, filter: &Filter, before: Option<JobId>, limit: u32) -
 /// Reads a page, through the index that leaves the fewest rows to read.
 async fn page(pool: &Pool, filter: &Filter, before: Option<JobId>, limit: u32) -> Try<Vec<Row>> {
     let sql = match filter {
+        Filter { conversation: Some(_), .. } => CONVERSATION,
         Filter { name: Some(_), .. } => NAMED_ALL,
         _ if filter.is_live_only() => ALL_LIVE,
         _ => ALL,
@@ -124,8 +129,9 @@ async fn page(pool: &Pool, filter: &Filter, before: Option<JobId>, limit: u32) -
     if !filter.compares_columns() {
         return select(pool, PLAIN, &[&before, &limit]).await;
     }
-    let Columns { phases, outcome, since } = Columns::of(filter);
-    select(pool, sql, &[&before, &phases, &outcome, &filter.group, &filter.name, &limit, &since]).await
+    let Columns { phases, outcome, since, conversation } = Columns::of(filter);
+    let (group, name) = (&filter.group, &filter.name);
+    select(pool, sql, &[&before, &phases, &outcome, group, name, &limit, &since, &conversation]).await
 }
 
 async fn find(pool: &Pool, reference: &Reference) -> Try<Vec<Row>> {

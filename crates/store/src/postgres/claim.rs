@@ -405,7 +405,7 @@ impl Search<'_> {
         // The first job of each conversation, in the order of keys: two claims that want the same ones lock them in one order.
         let mut wanted: BTreeMap<(&str, &str), Uuid> = BTreeMap::new();
         for taken in &decided {
-            if let Some(key) = &taken.packed.append.row.conversation {
+            if let Some(key) = &taken.packed.append.row.drives {
                 let job = taken.claimed.job.as_uuid();
                 wanted.entry((&key.provider, &key.reference)).or_insert(job);
             }
@@ -433,7 +433,7 @@ impl Search<'_> {
         let rows = self.transaction.query(&statement, &[&providers, &references, &jobs]).await?;
         let got: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
         let free = |taken: &Taken| {
-            taken.packed.append.row.conversation.is_none() || got.contains(&taken.claimed.job.as_uuid())
+            taken.packed.append.row.drives.is_none() || got.contains(&taken.claimed.job.as_uuid())
         };
         Ok(decided.into_iter().filter(free).collect())
     }

@@ -10,18 +10,32 @@ use super::batch::number;
 use super::connect::Value;
 use super::failure::Try;
 use super::view::{COMPARED_PAGE, Columns, read, select_rows};
-use crate::{List, Listed, Result};
+use crate::{Filter, List, Listed, Result};
 
 /// Rows of a section after a key, without those that moved to the next first page.
-const SECTION: &str = select_rows!(
-    "section = $1 and (changed_at, job) < ($2, $3) and not (changed_at > $4 and changed_at <= $5)
-        and not (seen_at > $4 and seen_at <= $5)
-        and ($6::text[] is null or phase = any ($6))
-        and ($7::text is null or position($7 in outcome) between 1 and 2)
-        and ($8::text is null or queue = $8) and ($9::text is null or name = $9)
-        and ($10::bigint is null or changed_at >= $10)
-    order by changed_at desc, job desc limit $11"
-);
+macro_rules! section {
+    ($of:literal) => {
+        select_rows!(
+            $of,
+            " and section = $1 and (changed_at, job) < ($2, $3) and not (changed_at > $4 and changed_at <= $5)
+                and not (seen_at > $4 and seen_at <= $5)
+                and ($6::text[] is null or phase = any ($6))
+                and ($7::text is null or position($7 in outcome) between 1 and 2)
+                and ($8::text is null or queue = $8) and ($9::text is null or name = $9)
+                and ($10::bigint is null or changed_at >= $10)
+                and ($12::uuid is null or conversation = $12)
+            order by changed_at desc, job desc limit $11"
+        )
+    };
+}
+
+const SECTION: &str = section!("true");
+
+/// Uses the index of conversations.
+const CONVERSATIONS: &str = section!("conversation is not null");
+
+/// Uses the index of the jobs of a conversation.
+const CONVERSATION: &str = section!("conversation = $12");
 
 /// Returns a page of a list. All sections are read in one snapshot: a job that ends meanwhile would be in neither of its two sections.
 pub(super) async fn list(pool: &Pool, list: &List) -> Try<Vec<Listed>> {
@@ -62,11 +76,28 @@ async fn page(
     let (since, now) = (number(since.0), number(now.0));
     // Without a key, the greatest of each.
     let (at, job) = begins.map_or((i64::MAX, Uuid::max()), |(at, job)| (number(at.0), job.as_uuid()));
-    let Columns { phases, outcome, since: changed_since } = Columns::of(&list.filter);
+    let Columns { phases, outcome, since: changed_since, conversation } = Columns::of(&list.filter);
     let (group, name) = (&list.filter.group, &list.filter.name);
     let (section, size) = (section.number(), i64::from(size));
-    let values: [Value<'_>; 11] =
-        [&section, &at, &job, &since, &now, &phases, &outcome, group, name, &changed_since, &size];
-    let rows = snapshot.query(&snapshot.prepare_cached(SECTION).await?, &values).await?;
+    let sql = match &list.filter {
+        Filter { conversation: Some(_), .. } => CONVERSATION,
+        Filter { is_newest: true, .. } => CONVERSATIONS,
+        _ => SECTION,
+    };
+    let values: [Value<'_>; 12] = [
+        &section,
+        &at,
+        &job,
+        &since,
+        &now,
+        &phases,
+        &outcome,
+        group,
+        name,
+        &changed_since,
+        &size,
+        &conversation,
+    ];
+    let rows = snapshot.query(&snapshot.prepare_cached(sql).await?, &values).await?;
     Ok(rows.iter().map(read).collect::<Result<_>>()?)
 }

@@ -27,6 +27,7 @@ const STEPS: &[&str] = &[
     include_str!("enrolments.sql"),
     include_str!("servers.sql"),
     include_str!("rows.sql"),
+    include_str!("conversations.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

@@ -1,7 +1,7 @@
 //! Reading jobs: logs, rows, and the values of a filter.
 
 use deadpool_postgres::Pool;
-use lastword_core::spec::Conversation;
+use lastword_core::spec::ProviderSession;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Event, Incarnation, JobId, Seq, Timestamp};
 use uuid::Uuid;
@@ -23,7 +23,8 @@ macro_rules! select_rows {
     ($($where:literal),+) => {
         concat!(
             "select job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch,
-                outcome, least_reader, provider, reference, submitted_at, updated_at, summary, changed_at
+                outcome, least_reader, provider, reference, submitted_at, updated_at, summary, changed_at,
+                conversation
             from jobs where "
             $(, $where)+
         )
@@ -71,7 +72,7 @@ pub(super) fn read(row: &tokio_postgres::Row) -> Result<Row> {
     let corrupt = |what: &str| Error::Corrupt(format!("the row of {job} does not read: {what}"));
     let phase: &str = row.get(2);
     let outcome: Option<&str> = row.get(9);
-    let conversation: (Option<String>, Option<String>) = (row.get(11), row.get(12));
+    let drives: (Option<String>, Option<String>) = (row.get(11), row.get(12));
     let moment = |at: usize| Timestamp(row.get::<_, i64>(at) as u64);
     Ok(Row {
         job,
@@ -83,10 +84,11 @@ pub(super) fn read(row: &tokio_postgres::Row) -> Result<Row> {
         holder: holder(row, 6)?,
         outcome: outcome.map(serde_json::from_str).transpose().map_err(|_| corrupt("its outcome"))?,
         least_reader: u16::try_from(row.get::<_, i32>(10)).map_err(|_| corrupt("its reader"))?,
-        conversation: match conversation {
-            (Some(provider), Some(reference)) => Some(Conversation { provider, reference }),
+        drives: match drives {
+            (Some(provider), Some(reference)) => Some(ProviderSession { provider, reference }),
             _ => None,
         },
+        conversation: row.get::<_, Option<Uuid>>(17).map(job_id).transpose()?,
         submitted_at: moment(13),
         updated_at: moment(14),
         changed_at: moment(16),
@@ -104,6 +106,7 @@ pub(super) struct Columns {
     pub(super) phases: Option<Vec<&'static str>>,
     pub(super) outcome: Option<String>,
     pub(super) since: Option<i64>,
+    pub(super) conversation: Option<Uuid>,
 }
 
 impl Columns {
@@ -114,6 +117,7 @@ impl Columns {
             // An outcome is stored as its name in quotes, or as an object that opens with it.
             outcome: filter.outcome.as_ref().map(|name| ["\"", name, "\""].concat()),
             since: filter.changed_since.map(|since| number(since.0)),
+            conversation: filter.conversation.map(JobId::as_uuid),
         }
     }
 }

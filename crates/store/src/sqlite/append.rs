@@ -5,8 +5,8 @@
 
 use lastword_core::budget::{SPENT_MAX, spent_by};
 use lastword_core::event::Stored;
-use lastword_core::spec::Conversation;
-use lastword_core::view::row::{FOLD, Row};
+use lastword_core::spec::ProviderSession;
+use lastword_core::view::row::{FOLD, Row, Section};
 use lastword_core::{Append, AppendId, Epoch, Event, Fence, Incarnation, JobId, OwnerId, Seq, Timestamp};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 use uuid::Uuid;
@@ -43,7 +43,7 @@ pub(super) struct Found {
     pub(super) holder: Option<Fence>,
     pub(super) ended: bool,
     pub(super) due: Option<Timestamp>,
-    pub(super) conversation: Option<Conversation>,
+    pub(super) drives: Option<ProviderSession>,
     pub(super) least_reader: u16,
     /// Its section in lists, by number, and when its state last changed.
     pub(super) listed: (i16, i64),
@@ -72,11 +72,11 @@ pub(super) fn holder(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<
     Ok(Some(Fence { owner: OwnerId(owner.into()), incarnation, epoch: Epoch(row.get(first + 2)?) }))
 }
 
-/// Reads a conversation from two columns, from `first` on.
-pub(super) fn conversation(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Option<Conversation>> {
+/// Reads the session of an agent from two columns, from `first` on.
+pub(super) fn drives(row: &rusqlite::Row<'_>, first: usize) -> rusqlite::Result<Option<ProviderSession>> {
     let provider: Option<String> = row.get(first)?;
     Ok(match provider {
-        Some(provider) => Some(Conversation { provider, reference: row.get(first + 1)? }),
+        Some(provider) => Some(ProviderSession { provider, reference: row.get(first + 1)? }),
         None => None,
     })
 }
@@ -116,7 +116,7 @@ pub(super) fn find(connection: &Connection, job: JobId) -> Result<Option<Found>>
             holder: holder(row, 1)?,
             ended: row.get(4)?,
             due: row.get::<_, Option<u64>>(5)?.map(Timestamp),
-            conversation: conversation(row, 6)?,
+            drives: drives(row, 6)?,
             least_reader: row.get(8)?,
             listed: (row.get(9)?, row.get(10)?),
         })
@@ -143,7 +143,7 @@ pub(super) fn write(connection: &Connection, found: Option<&Found>, prepared: &P
     spend(connection, append)?;
     move_listed(connection, found, &append.row)?;
     move_ready(connection, found.and_then(|found| found.due), &append.row)?;
-    move_conversation(connection, found.and_then(|found| found.conversation.as_ref()), &append.row)
+    move_session(connection, found.and_then(|found| found.drives.as_ref()), &append.row)
 }
 
 /// Counts what an append spends.
@@ -175,8 +175,8 @@ fn insert_events(connection: &Connection, prepared: &Prepared) -> Result<()> {
 fn insert_row(connection: &Connection, prepared: &Prepared) -> Result<()> {
     const INSERT: &str = "insert into jobs (job, version, phase, queue, priority, due, holder_owner, \
          holder_incarnation, holder_epoch, outcome, least_reader, fold, provider, reference, submitted_at, \
-         updated_at, news, summary, name, section, changed_at) \
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)";
+         updated_at, news, summary, name, section, changed_at, conversation) \
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22)";
     let row = &prepared.append.row;
     let (owner, incarnation, epoch) = holder_columns(row);
     let mut insert = connection.prepare_cached(INSERT).map_err(failed)?;
@@ -193,8 +193,8 @@ fn insert_row(connection: &Connection, prepared: &Prepared) -> Result<()> {
         prepared.outcome,
         row.least_reader,
         FOLD,
-        row.conversation.as_ref().map(|key| &key.provider),
-        row.conversation.as_ref().map(|key| &key.reference),
+        row.drives.as_ref().map(|key| &key.provider),
+        row.drives.as_ref().map(|key| &key.reference),
         moment(row.submitted_at),
         moment(row.updated_at),
         leaves_news(&prepared.append),
@@ -202,6 +202,7 @@ fn insert_row(connection: &Connection, prepared: &Prepared) -> Result<()> {
         row.summary.name,
         row.section().number(),
         moment(row.changed_at),
+        row.conversation.map(key),
     ]);
     written.map(|_| ()).map_err(failed)
 }
@@ -238,8 +239,8 @@ fn update_row(connection: &Connection, found: &Found, prepared: &Prepared) -> Re
         // A build that knows less never lowers what a newer one asked for.
         update.raw_bind_parameter(5, row.least_reader.max(found.least_reader))?;
         update.raw_bind_parameter(6, FOLD)?;
-        update.raw_bind_parameter(7, row.conversation.as_ref().map(|key| &key.provider))?;
-        update.raw_bind_parameter(8, row.conversation.as_ref().map(|key| &key.reference))?;
+        update.raw_bind_parameter(7, row.drives.as_ref().map(|key| &key.provider))?;
+        update.raw_bind_parameter(8, row.drives.as_ref().map(|key| &key.reference))?;
         update.raw_bind_parameter(9, moment(row.updated_at))?;
         update.raw_bind_parameter(10, leaves_news(&prepared.append))?;
         update.raw_bind_parameter(11, &prepared.summary)?;
@@ -266,16 +267,21 @@ fn holder_columns(row: &Row) -> (Option<&str>, Option<[u8; 16]>, Option<u32>) {
     )
 }
 
-/// Moves the job within lists. What was written of an ended job changes no state, and may have been read.
+/// Moves the job within lists. What was written of an ended job changes no state, and may have been read, unless another job follows.
 fn move_listed(connection: &Connection, found: Option<&Found>, row: &Row) -> Result<()> {
     const UPDATE: &str = "update jobs set section = ?2, changed_at = ?3 where job = ?1";
     let listed = (row.section().number(), moment(row.changed_at));
     match found {
-        Some(found) if !found.ended && found.listed != listed => {
+        Some(found) if moves(found, row) && found.listed != listed => {
             execute(connection, UPDATE, params![key(row.job), listed.0, listed.1]).map(drop)
         }
         _ => Ok(()),
     }
+}
+
+fn moves(found: &Found, row: &Row) -> bool {
+    let followed = Section::Continued.number();
+    !found.ended || [found.listed.0, row.section().number()].contains(&followed)
 }
 
 /// Puts the job into the ready table, or takes it out. Group, priority and labels of a job never change.
@@ -320,13 +326,13 @@ fn change_waits(connection: &Connection, append: &Append) -> Result<()> {
     Ok(())
 }
 
-/// Takes the conversation with the claim, and releases it with the job.
-fn move_conversation(connection: &Connection, before: Option<&Conversation>, row: &Row) -> Result<()> {
+/// Takes the session of an agent with the claim, and releases it with the job.
+fn move_session(connection: &Connection, before: Option<&ProviderSession>, row: &Row) -> Result<()> {
     const DELETE: &str = "delete from conversations where provider = ?1 and reference = ?2 and job = ?3";
     const INSERT: &str = "insert or ignore into conversations (provider, reference, job) values (?1, ?2, ?3)";
-    let kept = row.conversation.as_ref().filter(|_| row.holder.is_some());
-    for (sql, conversation) in [(DELETE, before.filter(|before| Some(*before) != kept)), (INSERT, kept)] {
-        let Some(Conversation { provider, reference }) = conversation else { continue };
+    let kept = row.drives.as_ref().filter(|_| row.holder.is_some());
+    for (sql, session) in [(DELETE, before.filter(|before| Some(*before) != kept)), (INSERT, kept)] {
+        let Some(ProviderSession { provider, reference }) = session else { continue };
         let mut statement = connection.prepare_cached(sql).map_err(failed)?;
         statement.execute(params![provider, reference, key(row.job)]).map_err(failed)?;
     }

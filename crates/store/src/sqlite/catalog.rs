@@ -28,6 +28,7 @@ macro_rules! filtered {
     };
 }
 pub(super) const NAMED: &str = filtered!("jobs indexed by jobs_named where name = ?10");
+pub(super) const CONVERSATION: &str = filtered!("jobs indexed by jobs_conversation where conversation = ?19");
 pub(super) const LIVE: &str = filtered!("jobs indexed by jobs_live where outcome is null");
 pub(super) const ALL: &str = filtered!("jobs where true");
 
@@ -35,6 +36,7 @@ pub(super) const ALL: &str = filtered!("jobs where true");
 /// are enough.
 fn rows(connection: &Connection, filter: &Filter, before: Option<JobId>, limit: u32) -> Result<Vec<Row>> {
     let sql = match filter {
+        Filter { conversation: Some(_), .. } => CONVERSATION,
         Filter { name: Some(_), .. } => NAMED,
         _ if filter.is_live_only() => LIVE,
         _ => ALL,
@@ -68,10 +70,10 @@ pub(super) const SHORT: &str =
     select!("jobs indexed by jobs_short where substr(job, 12) between ?1 and ?2 order by job desc limit ?3");
 pub(super) const BEGUN: &str = select!("jobs where job between ?1 and ?2 order by job desc limit ?3");
 pub(super) const PRUNABLE: &str = "select job from jobs indexed by jobs_ended \
-     where outcome is not null and updated_at < ?1 and (seen_at > 0 or ?2) \
+     where outcome is not null and updated_at < ?1 and (seen_at > 0 or ?2) and section <> 4 \
      order by updated_at, job limit ?3";
 pub(super) const UNREAD: &str = "select count(*) from jobs indexed by jobs_ended \
-     where outcome is not null and updated_at < ?1 and seen_at = 0 and not ?2";
+     where outcome is not null and updated_at < ?1 and seen_at = 0 and section <> 4 and not ?2";
 pub(super) const COUNT: &str = "select count(*) from jobs indexed by jobs_short";
 
 fn find(connection: &Connection, reference: &Reference) -> Result<Vec<Row>> {
@@ -106,7 +108,7 @@ fn find_loose(connection: &Connection, loose: &Loose) -> Result<Vec<Row>> {
 }
 
 fn is_seen(connection: &Connection, job: JobId) -> Result<bool> {
-    const SELECT: &str = "select 1 from jobs where job = ?1 and seen_at > 0";
+    const SELECT: &str = "select 1 from jobs where job = ?1 and (seen_at > 0 or section = 4)";
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
     select.exists([key(job)]).map_err(failed)
 }
@@ -194,7 +196,7 @@ impl Catalog for Sqlite {
     }
 
     async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {
-        const SEEN: &str = "update jobs set seen_at = max(?2, 1), section = ?3 where job = ?1 and outcome is not null and seen_at = 0";
+        const SEEN: &str = "update jobs set seen_at = max(?2, 1), section = ?3 where job = ?1 and outcome is not null and seen_at = 0 and section <> 4";
         // An ending is mostly read more than once, and a write costs a sync.
         if self.0.readers.run(move |connection| is_seen(connection, job)).await? {
             return Ok(());

@@ -4,7 +4,7 @@ use lastword_core::budget::{Budget, Day, Spent};
 use lastword_core::decide::claim::Lease;
 use lastword_core::event::READER;
 use lastword_core::life::Place;
-use lastword_core::spec::Conversation;
+use lastword_core::spec::ProviderSession;
 use lastword_core::worker_labels::WorkerLabels;
 use lastword_core::{AttemptNo, Incarnation, JobId, Seq};
 use rusqlite::{Connection, OptionalExtension, params};
@@ -209,7 +209,7 @@ fn candidate(
 /// Returns the job that drives the conversation of another one.
 fn driver(connection: &Connection, found: &Found) -> Result<Option<JobId>> {
     const SELECT: &str = "select job from conversations where provider = ?1 and reference = ?2";
-    let Some(Conversation { provider, reference }) = &found.conversation else { return Ok(None) };
+    let Some(ProviderSession { provider, reference }) = &found.drives else { return Ok(None) };
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
     let driver = select.query_row(params![provider, reference], |row| row.get(0)).optional();
     driver.map_err(failed)?.map(job_id).transpose()

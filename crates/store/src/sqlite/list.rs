@@ -25,11 +25,15 @@ macro_rules! section {
 }
 pub(super) const SECTION: &str = section!("jobs_listed where true");
 pub(super) const SECTION_NAMED: &str = section!("jobs_named where name = ?10");
+pub(super) const CONVERSATIONS: &str = section!("jobs_conversations where conversation is not null");
+pub(super) const CONVERSATION: &str = section!("jobs_conversation where conversation = ?19");
 
 /// Returns a page of a list. All sections are read in one snapshot: a job that ends meanwhile would be in neither of its two sections.
 pub(super) fn list(connection: &Connection, list: &List) -> Result<Vec<Listed>> {
     let sql = match &list.filter {
+        Filter { conversation: Some(_), .. } => CONVERSATION,
         Filter { name: Some(_), .. } => SECTION_NAMED,
+        Filter { is_newest: true, .. } => CONVERSATIONS,
         _ => SECTION,
     };
     let snapshot = connection.unchecked_transaction().map_err(failed)?;

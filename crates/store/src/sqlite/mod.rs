@@ -14,6 +14,7 @@
 mod append;
 mod catalog;
 mod claim;
+mod conversations;
 mod examine;
 mod failure;
 mod groups;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior, params};
 
+use super::conversations;
 use super::failure::failed;
 use super::log::newest_place;
 use super::waits;
@@ -41,10 +42,14 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_budgets.sql"),
     include_str!("migrations/0007_lives.sql"),
     include_str!("migrations/0008_labels.sql"),
+    include_str!("migrations/0009_conversations.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.
 const DEPENDENCIES: i64 = 3;
+
+/// The step that adds the conversation of a job, which is known from the logs.
+const CONVERSATIONS: i64 = 9;
 
 /// An open journal.
 pub(super) struct Opened {
@@ -208,6 +213,9 @@ fn migrate(connection: &mut Connection) -> Result<()> {
         transaction.execute_batch(step).map_err(failed)?;
         if version == DEPENDENCIES {
             waits::fill(&transaction)?;
+        }
+        if version == CONVERSATIONS {
+            conversations::fill(&transaction)?;
         }
         transaction.execute("insert into migrations (version) values (?1)", [version]).map_err(failed)?;
     }

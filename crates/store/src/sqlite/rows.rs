@@ -4,7 +4,7 @@ use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Seq, Timestamp};
 use rusqlite::CachedStatement;
 
-use super::append::{conversation, holder, job_id, moment};
+use super::append::{drives, holder, job_id, key, moment};
 use super::failure::failed;
 use crate::{Error, Filter, Result};
 
@@ -12,19 +12,19 @@ use crate::{Error, Filter, Result};
 macro_rules! columns {
     () => {
         "job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome, \
-         least_reader, provider, reference, submitted_at, updated_at, summary, changed_at"
+         least_reader, provider, reference, submitted_at, updated_at, summary, changed_at, conversation"
     };
 }
 pub(super) use columns;
 
-/// The values of a filter, from `?2` to `?14`.
+/// The values of a filter, from `?2` to `?14`, and `?19`.
 macro_rules! passes {
     () => {
         " and (?2 is null or phase in (?2, ?3, ?4, ?5, ?6, ?7)) \
          and (?8 is null or instr(outcome, ?8) between 1 and 2) and (?9 is null or queue = ?9) \
          and (?10 is null or name = ?10) and (?11 is null or instr(summary, ?11) > 0) \
          and (?12 is null or instr(summary, ?12) > 0) and (?13 is null or instr(summary, ?13) > 0) \
-         and (?14 is null or changed_at >= ?14)"
+         and (?14 is null or changed_at >= ?14) and (?19 is null or conversation = ?19)"
     };
 }
 pub(super) use passes;
@@ -49,7 +49,8 @@ pub(super) fn bind(select: &mut CachedStatement<'_>, filter: &Filter) -> rusqlit
     select.raw_bind_parameter(11, label)?;
     select.raw_bind_parameter(12, cwd)?;
     select.raw_bind_parameter(13, parent)?;
-    select.raw_bind_parameter(14, filter.changed_since.map(moment))
+    select.raw_bind_parameter(14, filter.changed_since.map(moment))?;
+    select.raw_bind_parameter(19, filter.conversation.map(key))
 }
 
 /// Returns the rows of a statement whose summaries pass too.
@@ -74,6 +75,7 @@ pub(super) fn job_row(row: &rusqlite::Row<'_>) -> Result<Row> {
     let phase = PhaseName::parse(phase).ok_or_else(|| unreadable("its phase"))?;
     let outcome = outcome.map(serde_json::from_str).transpose().map_err(json)?;
     let summary = serde_json::from_str(summary).map_err(json)?;
+    let conversation = row.get::<_, Option<[u8; 16]>>(17).map_err(failed)?.map(job_id).transpose()?;
     let rest = || -> rusqlite::Result<_> {
         Ok(Row {
             job,
@@ -85,7 +87,8 @@ pub(super) fn job_row(row: &rusqlite::Row<'_>) -> Result<Row> {
             holder: holder(row, 6)?,
             outcome,
             least_reader: row.get(10)?,
-            conversation: conversation(row, 11)?,
+            drives: drives(row, 11)?,
+            conversation,
             submitted_at: Timestamp(row.get(13)?),
             updated_at: Timestamp(row.get(14)?),
             changed_at: Timestamp(row.get(16)?),

@@ -53,7 +53,7 @@ async fn forward_all(client: &Client, job: &Job, terminal: bool) -> Result<Over,
             // The end of our input is not the end of the job's terminal.
             if !terminal {
                 let text = take_text(&mut waiting)?;
-                client.call(&message(job, &Message { text, eof: true, steer: false })?).await?;
+                client.call(&message(job, &Message { text, eof: true, ..Message::default() })?).await?;
             }
             return Ok(Over::End);
         }

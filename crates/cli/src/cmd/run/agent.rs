@@ -45,6 +45,9 @@ pub(super) struct AgentArgs {
     /// Stop the agent when one turn takes this long, not counting the time in which you are asked
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     pub(super) turn: Option<u64>,
+    /// Stop the agent when all turns of its conversation took this long together, not counting the time in which you are asked
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
+    pub(super) active: Option<u64>,
     /// Stop an agent that has not opened its session after this long; 2 minutes if nothing is said
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     pub(super) handshake: Option<u64>,
@@ -105,6 +108,7 @@ impl AgentArgs {
             self.profile_args.clone_from(&profile.args);
         }
         self.turn = self.turn.or(profile.limit(Limit::Turn));
+        self.active = self.active.or(profile.limit(Limit::Active));
         self.handshake = self.handshake.or(profile.limit(Limit::Handshake));
         self.idle = self.idle.or(profile.limit(Limit::Idle));
         self.turns = self.turns.or(profile.limit(Limit::Turns));
@@ -122,6 +126,7 @@ impl AgentArgs {
             ("model", self.model.is_some()),
             ("effort", self.effort.is_some()),
             ("turn", self.turn.is_some()),
+            ("active", self.active.is_some()),
             ("handshake", self.handshake.is_some()),
             ("idle", self.idle.is_some()),
             ("turns", self.turns.is_some()),

@@ -170,7 +170,7 @@ fn away_words(away: &Away) -> String {
     match may_be_elsewhere {
         true => format!(
             "the output of {job} is on the host of worker {owner}, which has not been connected to this server{}; \
-             it may be connected to another one of the fleet: ask there, or try again",
+             it may be connected to another one of the fleet, which can read it then",
             since.unwrap_or_default()
         ),
         false => format!(

@@ -62,17 +62,26 @@ impl Recording {
     /// the output is away, this then waits for it until the attempt has ended.
     pub(super) async fn read(&self, client: &Client, offset: u64, wait: bool) -> Result<Piece, Failure> {
         let wait_ms = wait.then_some(WAIT_MS);
+        let part = Part { offset: Some(offset), wait_ms, ..Part::default() };
+        match wait {
+            true => self.read_when_back(client, part).await,
+            false => self.read_part(client, part).await,
+        }
+    }
+
+    /// Reads a part. If the host that has the output is away, waits for it until the attempt has ended, and then there is nothing more.
+    async fn read_when_back(&self, client: &Client, part: Part<'_>) -> Result<Piece, Failure> {
+        let offset = part.offset.unwrap_or(0);
         loop {
-            let part = Part { offset: Some(offset), wait_ms, ..Part::default() };
             let failure = match self.read_part(client, part).await {
-                Err(failure) if wait && failure.problem.code == Code::HostAway => failure,
+                Err(failure) if failure.problem.code == Code::HostAway => failure,
                 read => {
                     client.is_host_away.store(false, Ordering::Relaxed);
                     return read;
                 }
             };
             if !client.is_host_away.swap(true, Ordering::Relaxed) {
-                client.ui().say(&format!("lastword: {}", clean(&failure.problem.detail)));
+                client.ui().say(&format!("lastword: waiting: {}", clean(&failure.problem.detail)));
             }
             let job = client.job(&self.job).await?;
             let attempt = job.attempts.iter().find(|attempt| attempt.no == self.attempt);
@@ -96,10 +105,19 @@ impl Recording {
         client.call(&output::read(&self.job, &part)).await
     }
 
-    /// Returns the offset of the last `lines` lines, and those lines as recorded now.
-    pub(crate) async fn tail(&self, client: &Client, lines: usize) -> Result<(u64, Vec<u8>), Failure> {
+    /// Returns the offset of the last `lines` lines, and those lines as recorded now. With `wait`, waits for a host that is away.
+    pub(crate) async fn tail(
+        &self,
+        client: &Client,
+        lines: usize,
+        wait: bool,
+    ) -> Result<(u64, Vec<u8>), Failure> {
         let bytes = (lines as u64).saturating_mul(TAIL_LINE_BYTES).min(PIECE_BYTES_MAX);
-        let piece = self.read_part(client, Part { tail: Some(bytes), ..Part::default() }).await?;
+        let part = Part { tail: Some(bytes), ..Part::default() };
+        let piece = match wait {
+            true => self.read_when_back(client, part).await?,
+            false => self.read_part(client, part).await?,
+        };
         let begin = piece.next - piece.bytes.len() as u64;
         let cut = last_lines(&piece.bytes, lines);
         Ok((begin + cut as u64, piece.bytes[cut..].to_vec()))

@@ -58,7 +58,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if let Some(attempt) = job.attempts.last().filter(|attempt| attempt.has_run()) {
         for (place, stream) in from.iter_mut().zip(Stream::BOTH) {
             let recording = Recording { job: job.id.clone(), attempt: attempt.no, stream };
-            *place = recording.tail(&client, args.lines).await?.0;
+            *place = recording.tail(&client, args.lines, true).await?.0;
         }
     }
     let input = reads && (args.interactive || std::io::stdin().is_terminal());

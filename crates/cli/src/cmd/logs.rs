@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     if let Some(lines) = args.lines {
         for (place, stream) in from.iter_mut().zip(Stream::BOTH) {
             let recording = Recording { job: job.id.clone(), attempt, stream };
-            *place = recording.tail(&client, lines).await?.0;
+            *place = recording.tail(&client, lines, args.follow).await?.0;
         }
     }
     if args.follow && streams.len() == 2 {

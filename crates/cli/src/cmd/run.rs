@@ -158,7 +158,8 @@ pub(crate) async fn run(
     program: fn() -> clap::Command,
 ) -> Outcome {
     let cwd = args.folder(&client)?;
-    args.fill(profile::choose(args.profile.as_deref(), Path::new(&cwd), &Paths::find()?, client.ui())?);
+    let folder = (!client.is_fleet()).then(|| Path::new(&cwd));
+    args.fill(profile::choose(args.profile.as_deref(), folder, &Paths::find()?, client.ui())?);
     args.check()?;
     let submit = args.submit(cwd, &client, &settings)?;
     if submit.agent.is_some() {
@@ -311,7 +312,12 @@ impl Args {
     fn folder(&self, client: &Client) -> Result<String, Failure> {
         // A folder of the worker's host, or a new one.
         if client.is_fleet() {
-            let named = self.cwd.clone().unwrap_or_default().into_os_string();
+            let named = self.cwd.clone().unwrap_or_default();
+            if named.is_relative() && self.cwd.is_some() {
+                let text = format!("cannot run in {}: it names no folder of a worker", named.display());
+                return Err(Failure::usage(text).next("give the whole path that it has there"));
+            }
+            let named = named.into_os_string();
             return named.into_string().map_err(|_| Failure::usage("the path of the folder is not UTF-8"));
         }
         let named = self.cwd.clone().unwrap_or_else(|| PathBuf::from("."));

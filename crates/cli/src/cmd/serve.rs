@@ -23,7 +23,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7420")]
     listen: SocketAddr,
     /// Where workers on other hosts reach it, if that is another address
-    #[arg(long, value_name = "HOST:PORT")]
+    #[arg(long, value_name = "HOST:PORT", value_parser = reachable)]
     advertise: Option<String>,
     /// How long this server may hold a job without a word to the database
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms, default_value = "15s", hide = true)]
@@ -31,6 +31,17 @@ pub(crate) struct Args {
     /// Setting for this server, such as limits.wall=2h; can be repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     set: Vec<String>,
+}
+
+/// Checks an address: a host and a port, and nothing that belongs to a URL.
+fn reachable(text: &str) -> Result<String, String> {
+    let (host, port) = text.rsplit_once(':').ok_or("write it as HOST:PORT")?;
+    let is_host = !host.is_empty() && !host.contains(['/', '@', ' ']) && (host.starts_with('[') || !host.contains(':'));
+    match (is_host, port.parse::<u16>()) {
+        (true, Ok(1..)) => Ok(text.to_owned()),
+        (true, _) => Err(format!("`{port}` is no port")),
+        (false, _) => Err("write it as HOST:PORT, without a scheme".to_owned()),
+    }
 }
 
 pub(crate) fn run(args: Args) -> Outcome {

@@ -50,7 +50,7 @@ async fn last_lines(client: &Client, job: &Job) -> Result<Option<String>, Failur
             let recording = Recording { job: job.id.clone(), attempt: attempt.no, stream };
             let transcript = Transcript::midway(job).filter(|_| stream == Stream::Stdout);
             let lines = if transcript.is_some() { LINES_OF_AGENT } else { LINES };
-            let (_, bytes) = recording.tail(client, lines).await?;
+            let (_, bytes) = recording.tail(client, lines, false).await?;
             let text = match transcript {
                 Some(mut transcript) => last_lines_of(&transcript.render(&bytes)),
                 None => String::from_utf8_lossy(&bytes).into_owned(),

@@ -21,9 +21,14 @@ use crate::ui::Ui;
 /// The name that stands for no profile.
 const NONE: &str = "none";
 
-/// Returns the profile for a job in this folder: the named one, or that of the repository if a person trusts its content. Without one,
-/// an empty profile.
-pub(crate) fn choose(name: Option<&str>, folder: &Path, paths: &Paths, ui: &Ui) -> Result<Profile, Failure> {
+/// Returns the profile for a job in this folder: the named one, or that of the repository if a person trusts its content. Without one, and
+/// for a folder on another host, an empty profile.
+pub(crate) fn choose(
+    name: Option<&str>,
+    folder: Option<&Path>,
+    paths: &Paths,
+    ui: &Ui,
+) -> Result<Profile, Failure> {
     match name {
         Some(NONE) => Ok(Profile::default()),
         Some(name) => {
@@ -31,7 +36,10 @@ pub(crate) fn choose(name: Option<&str>, folder: &Path, paths: &Paths, ui: &Ui) 
             ui.say(&format!("lastword: using the profile `{}`", clean(name)));
             Ok(profile)
         }
-        None => of_repository(repository::root_of(folder), paths, ui),
+        None => match folder {
+            Some(folder) => of_repository(repository::root_of(folder), paths, ui),
+            None => Ok(Profile::default()),
+        },
     }
 }
 

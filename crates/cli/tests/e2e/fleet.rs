@@ -184,13 +184,29 @@ fn what_a_fleet_does_not_do_is_refused_in_words() {
             "a server of a fleet does not make worktrees on its workers yet",
         ),
         (&["run", "--env-file", file.to_str().unwrap(), "true"], "a server of a fleet passes on no values"),
-        (&["run", "-C", "below", "true"], "`cwd` must be an absolute path"),
+        (&["run", "-C", "below", "true"], "cannot run in below: it names no folder of a worker"),
+        (&["serve", "--advertise", "https://here:1"], "write it as HOST:PORT, without a scheme"),
+        (&["serve", "--advertise", "here:http"], "`http` is no port"),
         (&["daemon", "stop", "--cancel-jobs"], "the jobs of a fleet do not end with one of its servers"),
     ] {
         let output = server.home.run(words);
         assert!(output.code == 2 && output.stderr.contains(said), "{words:?}: {output:?}");
     }
     assert_eq!(server.home.ok(&["ls", "-a", "-q"]), "", "nothing was submitted");
+}
+
+/// The folder that the caller is in says nothing about a job on a worker.
+#[test]
+fn a_profile_of_the_callers_folder_is_not_read_on_a_fleet() {
+    let database = Database::start();
+    let server = database.serve();
+    let folder = server.home.path().join("repository");
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join(".lastword.toml"), "group = 'slow'\n").unwrap();
+    let mut run = server.home.command(&["run", "-d", "true"]);
+    run.current_dir(&folder);
+    let started = run_command(run);
+    assert_eq!((started.code, started.stderr.as_str()), (0, ""));
 }
 
 #[test]

@@ -74,12 +74,17 @@ fn output_of_a_worker_that_is_away_is_never_called_empty() {
     });
     assert_eq!((away.code, away.stdout.as_str()), (125, ""), "{away:?}");
     assert!(away.stderr.contains("is on the host of worker ann"), "{away:?}");
+    // A command that stays waits for it, also one that begins while it is away.
+    let attached = home.spawn(&["attach", &id]);
     // Its keeper ends the tree, and the server says so. Who follows is told both.
     let ended = home.until_phase(&id, "ended");
     assert_eq!(ended["outcome"], "lost", "{ended}");
     let followed = following.end();
     assert_eq!((followed.code, followed.stdout.as_str()), (0, "one\n"), "{followed:?}");
     assert_eq!(followed.stderr.matches("is on the host of worker ann").count(), 1, "{followed:?}");
+    let attached = attached.end();
+    assert_eq!((attached.code, attached.stdout.as_str()), (1, ""), "{attached:?}");
+    assert_eq!(attached.stderr.matches("waiting: the output of").count(), 1, "{attached:?}");
     let words = "is on the host of worker ann, which has been away since 20";
     let logs = home.run(&["logs", &id]);
     assert!(logs.code == 125 && logs.stderr.contains(words), "{logs:?}");

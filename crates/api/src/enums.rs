@@ -180,6 +180,8 @@ open_enums! {
         Budget = "budget",
         /// The conversation that it resumes, which another job drives.
         Conversation = "conversation",
+        /// Jobs that its processes submitted and that end with it: nothing else of it runs.
+        Children = "children",
         /// A worker with the labels that it needs.
         Worker = "worker",
         /// Its dependencies.

@@ -207,6 +207,13 @@ fn session_fields(fact: &Fact) -> Value {
         Fact::Continued(continued) => {
             json!({ "by": continued.by, "job": continued.job.map(|job| job.to_string()) })
         }
+        Fact::ChildSubmitted(child) => {
+            json!({ "by": child.by, "job": child.job.to_string(), "tied": child.tied })
+        }
+        Fact::ChildEnded(child) => {
+            json!({ "job": child.job.to_string(), "outcome": child.outcome.map(|outcome| outcome.name()) })
+        }
+        Fact::ChildrenAwaited(awaited) => json!({ "outcome": awaited.word.outcome.name() }),
         Fact::Joined(joined) => json!({
             "conversation": joined.position.first.to_string(),
             "after": joined.position.after.to_string(),

@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use crate::Time;
 use crate::agent::{Agent, StandingRule};
 use crate::attempt::Attempt;
+use crate::children::Children;
 use crate::enums::{Cause, HeldIn, IoKind, Outcome, OutcomeDetail, Phase, Rung};
 use crate::limits::{AgentLimits, Limits};
 use crate::paused::Paused;
@@ -78,6 +79,12 @@ pub struct Job {
     pub retry_of: Option<String>,
     /// The job whose process submitted it.
     pub parent: Option<String>,
+    /// Whether it ends with that one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tied: bool,
+    /// The jobs that its own processes submitted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children: Option<Box<Children>>,
     /// Its place in a conversation, if its agent has turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub conversation: Option<Box<Place>>,
@@ -250,6 +257,8 @@ impl Job {
             not_before: spec.not_before.map(Time::from),
             retry_of: spec.retry_of.map(|id| id.to_string()),
             parent: spec.parent.map(|id| id.to_string()),
+            tied: spec.tied,
+            children: Children::of(job).map(Box::new),
             conversation: Place::of(job).map(Box::new),
             io: Io::of(spec.io),
             submitted_at: job.submitted_at.into(),

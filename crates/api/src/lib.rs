@@ -14,6 +14,7 @@
 mod agent;
 pub mod attempt;
 mod attributes;
+mod children;
 mod conversation;
 pub mod daemon;
 pub mod enums;
@@ -39,6 +40,7 @@ mod worktree;
 pub use agent::{Agent, AgentRequest, Permissions, Rule, StandingRule, UnknownPermission};
 pub use attempt::{Attempt, Exit, LaunchError, Output, Process, Receipt, RungTaken};
 pub use attributes::{Attributes, ResourceLimit};
+pub use children::Children;
 pub use conversation::{Conversation, ConversationInFull};
 pub use daemon::{Daemon, Group, GroupChange, Spent, Trouble};
 pub use enums::{

@@ -70,6 +70,10 @@ pub struct Submit {
     pub not_before: Option<Time>,
     /// Its standard input.
     pub io: Io,
+    /// Of a job that is submitted from inside another one: it may outlive that one. Otherwise it ends when that one is cancelled, fails or
+    /// reaches a limit.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep: bool,
 }
 
 /// The group of a job that names none.
@@ -84,6 +88,7 @@ impl Submit {
             worktree: self.worktree.as_ref().map(WorktreeRequest::to_core),
             io: self.io.to_core().ok_or(UnknownIo)?,
             parent,
+            tied: parent.is_some() && !self.keep,
             group: self.group.clone().unwrap_or_else(|| GROUP.to_owned()),
             priority: self.priority,
             labels: self.labels.clone(),

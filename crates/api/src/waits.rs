@@ -72,6 +72,7 @@ impl Waits {
             CorePhase::Queued { waits: job::Waits::Dependencies } => (WaitsFor::Dependencies, None),
             CorePhase::Queued { waits: job::Waits::Until(at) } => (WaitsFor::Time, Some(at)),
             CorePhase::Backoff { until } => (WaitsFor::Time, Some(until)),
+            CorePhase::Awaiting(_) => (WaitsFor::Children, None),
             _ => return None,
         };
         let jobs = job.unmet.iter().map(After::of).collect();
@@ -81,6 +82,7 @@ impl Waits {
     /// Returns what the job of a row waits for, by the row alone; `None` if it does not wait.
     pub fn of_row(row: &row::Row, now: Timestamp) -> Option<Waits> {
         let (on, until) = match (row.phase, row.due) {
+            _ if row.summary.awaits => (WaitsFor::Children, None),
             (PhaseName::Queued, _) if row.summary.unmet > 0 => (WaitsFor::Dependencies, None),
             (PhaseName::Queued | PhaseName::Backoff, Some(due)) if due > now => (WaitsFor::Time, Some(due)),
             (PhaseName::Queued | PhaseName::Backoff, _) => (WaitsFor::Slot, None),

@@ -77,8 +77,8 @@ impl Append {
         let mut events = Vec::with_capacity(facts.len());
         let mut by_owner = fence.is_some();
         for fact in facts {
-            let owners =
-                fact.is_owners() || (matches!(fact, Fact::LastWord(_)) && after.open_attempt().is_some());
+            let ends = matches!(fact, Fact::LastWord(_) | Fact::ChildrenAwaited(_));
+            let owners = fact.is_owners() || (ends && after.open_attempt().is_some());
             if owners && !by_owner {
                 return Err(Illegal::NotTheOwner("an observation"));
             }

@@ -167,6 +167,12 @@ facts! {
     Continued = "continued",
     /// A job that 0.1.0 submitted got its place in a conversation.
     Joined = "joined",
+    /// A process of the job submitted another job.
+    ChildSubmitted = "child_submitted",
+    /// A job that a process of this one submitted has ended.
+    ChildEnded = "child_ended",
+    /// Nothing of the job runs any more, and it ends when the jobs that are tied to it have ended.
+    ChildrenAwaited = "children_awaited",
 }
 
 /// The stored form of a fact.
@@ -228,7 +234,10 @@ impl Fact {
             | Fact::LastWord(_)
             | Fact::LateReported(_)
             | Fact::Continued(_)
-            | Fact::Joined(_) => false,
+            | Fact::Joined(_)
+            | Fact::ChildSubmitted(_)
+            | Fact::ChildEnded(_)
+            | Fact::ChildrenAwaited(_) => false,
             Fact::Released(_)
             | Fact::LaunchIntended(_)
             | Fact::Launched(_)
@@ -643,6 +652,27 @@ bodies! {
         position: Position,
         /// What the jobs before it used up.
         spent: Spending,
+    }
+    /// A process of the job submitted another job.
+    ChildSubmitted {
+        /// The submitter.
+        by: String,
+        /// The other job. Its submission follows.
+        job: JobId,
+        /// Whether it ends with this one.
+        tied: bool,
+    }
+    /// A job that a process of this one submitted has ended.
+    ChildEnded {
+        /// The other job.
+        job: JobId,
+        /// How; none if it was removed before that could be read, or never submitted.
+        outcome: Option<Outcome>,
+    }
+    /// Nothing of the job runs any more, and it ends when the jobs that are tied to it have ended.
+    ChildrenAwaited {
+        /// The last word that it will have.
+        word: LastWord,
     }
 }
 

@@ -4,6 +4,7 @@
 
 mod agent;
 mod conversation;
+mod family;
 mod fold;
 mod owner;
 mod requests;
@@ -87,6 +88,10 @@ pub struct Job {
     pub spent_before: Spending,
     /// The job as which its conversation goes on.
     pub continued_by: Option<JobId>,
+    /// The jobs that processes of this one submitted and that have not ended.
+    pub children: Vec<Child>,
+    /// Those that ended because this one did.
+    pub children_stopped: Vec<JobId>,
     /// The number of late reports recorded.
     pub late: u32,
     /// Whether a user gave up on the host of the open attempt.
@@ -123,6 +128,8 @@ pub enum Phase {
         /// When that is due.
         until: Timestamp,
     },
+    /// Nothing of it runs, and jobs that are tied to it have not ended. Then this is its last word.
+    Awaiting(LastWord),
     /// It has ended.
     Ended(LastWord),
 }
@@ -246,6 +253,15 @@ impl Attempt {
     }
 }
 
+/// A job that a process of another one submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Child {
+    /// Its id.
+    pub job: JobId,
+    /// Whether it ends with the other one.
+    pub tied: bool,
+}
+
 /// An input that is not delivered yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PendingInput {
@@ -298,6 +314,8 @@ impl Job {
             position: None,
             spent_before: Spending::default(),
             continued_by: None,
+            children: Vec::new(),
+            children_stopped: Vec::new(),
             late: 0,
             abandoned: false,
             foreign: false,

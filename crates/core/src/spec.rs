@@ -73,6 +73,9 @@ pub struct Spec {
     /// The job whose tree submitted this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<JobId>,
+    /// It ends with its parent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub tied: bool,
 }
 
 impl Spec {
@@ -105,6 +108,7 @@ impl Spec {
             conversation: None,
             resume: None,
             fork: false,
+            tied: false,
             retry_of: None,
             parent: None,
         }

@@ -5,6 +5,7 @@ mod claim;
 mod common;
 mod conversations;
 mod end;
+mod families;
 mod golden;
 mod limits;
 mod outage;

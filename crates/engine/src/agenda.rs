@@ -27,7 +27,7 @@ pub(crate) struct Agenda {
     pub(crate) unconfirmed: Unconfirmed,
     /// Groups that may have something to claim now.
     claimable: Mutex<BTreeSet<String>>,
-    /// Jobs that ended, to be wound up.
+    /// Jobs that ended, to be wound up, and those whose children must end.
     ended: mpsc::UnboundedSender<Job>,
     /// A claim or a change of groups may have happened without an answer: sweep soon.
     sweep: AtomicBool,
@@ -55,7 +55,7 @@ impl Agenda {
 
     /// Notes what follows from a write: an ended job is wound up, and a job that can be claimed, or a slot that may be free, wakes the worker.
     pub(crate) fn wrote(&self, job: &Job, now: Timestamp) {
-        if job.is_ended() {
+        if job.is_ended() || job.ends_children() {
             // Without a worker nothing receives it.
             let _ = self.ended.send(job.clone());
         }

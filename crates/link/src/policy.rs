@@ -87,7 +87,7 @@ enum Right {
 /// Core says which facts are an owner's, for every kind there is. A last word is not, because a job that never started needs no owner to end.
 fn right(fact: &Fact) -> Right {
     match fact {
-        Fact::LastWord(_) => Right::Owner,
+        Fact::LastWord(_) | Fact::ChildrenAwaited(_) => Right::Owner,
         Fact::AnswerRequested(_) => Right::Derived,
         Fact::LateReported(_) => Right::Late,
         // What this build does not know it cannot check.
@@ -157,9 +157,10 @@ mod tests {
     fn every_kind_of_fact_has_a_right() {
         let owner = "released launch_intended launched adopted stop_began rung_climbed limit_fired limit_neared paused \
             unpaused rested input_delivered session_started session_changed turn_started question_asked \
-            question_closed item_completed spent turn_ended attempt_ended retry_scheduled last_word";
+            question_closed item_completed spent turn_ended attempt_ended retry_scheduled last_word children_awaited";
         let none = "submitted dependency_settled dependency_removed rescheduled cancel_requested limit_changed \
-            labels_changed input_requested rule_added rule_removed interrupt_requested abandoned claimed continued joined";
+            labels_changed input_requested rule_added rule_removed interrupt_requested abandoned claimed continued joined \
+            child_submitted child_ended";
         let mut rights: BTreeMap<&str, Right> =
             [("answer_requested", Right::Derived), ("late_reported", Right::Late)].into();
         rights.extend(owner.split_whitespace().map(|kind| (kind, Right::Owner)));
@@ -169,7 +170,8 @@ mod tests {
             let fact = example(kind);
             assert_eq!(Some(&right(&fact)), rights.get(kind), "{kind}");
             // What core reserves to the owner a worker may write, and nothing else but these.
-            let beside = ["last_word", "answer_requested", "late_reported"].contains(kind);
+            let beside =
+                ["last_word", "children_awaited", "answer_requested", "late_reported"].contains(kind);
             assert_eq!(right(&fact) != Right::None, fact.is_owners() || beside, "{kind}");
         }
         let unknown = Stored { kind: "teleported".to_owned(), version: 3, body: "{}".to_owned() };

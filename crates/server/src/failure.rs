@@ -101,6 +101,7 @@ impl From<Refusal> for Failure {
             Refusal::Held(job, _) | Refusal::Kept(job) => (Code::Held, Some(job)),
             Refusal::NotDue(job) | Refusal::Nothing(job, _) => (Code::Conflict, Some(job)),
             Refusal::Finished(job) => (Code::Ended, Some(job)),
+            Refusal::Exceeds(job) => (Code::Forbidden, Some(job)),
             Refusal::Continued(_, next) => (Code::Continued, Some(next)),
             Refusal::UsedUp(job, _) => (Code::UsedUp, Some(job)),
             Refusal::NeedsNewerReader(job) => (Code::NewerReader, Some(job)),
@@ -244,6 +245,7 @@ mod tests {
             Continued(job(), job()),
             UsedUp(job(), Limit::Money),
             Finished(job()),
+            Exceeds(job()),
         ];
         let number = |refusal: &Refusal| match refusal {
             NotFound(_) => (0, Code::NotFound),
@@ -263,8 +265,9 @@ mod tests {
             Continued(..) => (14, Code::Continued),
             UsedUp(..) => (15, Code::UsedUp),
             Finished(_) => (16, Code::Ended),
+            Exceeds(_) => (17, Code::Forbidden),
         };
-        walk(samples, number, 17);
+        walk(samples, number, 18);
     }
 
     #[test]

@@ -30,7 +30,7 @@ impl WaitChange {
     /// Returns what an append changes.
     pub(crate) fn of(append: &Append) -> WaitChange {
         let mut change = WaitChange::default();
-        if append.row.outcome.is_some() && append.row.summary.unmet > 0 {
+        if append.row.outcome.is_some() && append.row.summary.unmet + append.row.summary.children > 0 {
             change.all_over = true;
             return change;
         }
@@ -43,6 +43,8 @@ impl WaitChange {
                 }
                 Fact::DependencySettled(settled) => change.end(settled.job),
                 Fact::DependencyRemoved(removed) => change.end(removed.job),
+                Fact::ChildSubmitted(child) => change.begin(child.job),
+                Fact::ChildEnded(child) => change.end(child.job),
                 _ => {}
             }
         }

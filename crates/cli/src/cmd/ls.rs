@@ -1,6 +1,6 @@
 //! `ls`: lists jobs, what a person should look at first.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use lastword_api::{Page, Phase, Row, Time};
 use lastword_client::jobs::{self, Filter};
@@ -44,6 +44,9 @@ pub(crate) struct Args {
     /// List at most this many jobs
     #[arg(short = 'n', long, default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
+    /// List each job below the one from inside which it was submitted
+    #[arg(long, conflicts_with = "quiet")]
+    tree: bool,
     /// Print only ids
     #[arg(short, long)]
     quiet: bool,
@@ -94,7 +97,10 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
         say_unread(&args, &client).await?;
         return Ok(0);
     }
-    print_rows(&client, &page.items)?;
+    match args.tree {
+        true => print_tree(&client, page.items.clone())?,
+        false => print_rows(&client, &page.items)?,
+    }
     if page.next_cursor.is_some() {
         let cut = format!("there are more than {}; use -n to list more", args.limit);
         let is_live_cut = page.items.last().is_some_and(|last| last.unread == Some(true)) && !args.unread;
@@ -203,6 +209,24 @@ fn time_of(row: &Row, now: Time) -> String {
         (Some(started), _) => duration::show_ms(between(started, row.ended_at.unwrap_or(now))),
         (None, _) => "-".to_owned(),
     }
+}
+
+/// Prints rows as a table, each below its parent, with its depth shown before its command.
+fn print_tree(client: &Client, rows: Vec<Row>) -> Result<(), Failure> {
+    let listed: HashSet<String> = rows.iter().map(|row| row.id.clone()).collect();
+    let is_below = |row: &Row| row.parent.as_ref().is_some_and(|parent| listed.contains(parent));
+    let (below, tops): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(is_below);
+    let mut left: Vec<(usize, Row)> = tops.into_iter().rev().map(|row| (0, row)).collect();
+    let mut ordered = Vec::new();
+    while let Some((depth, mut row)) = left.pop() {
+        let children = below.iter().rev().filter(|child| child.parent.as_ref() == Some(&row.id));
+        left.extend(children.cloned().map(|child| (depth + 1, child)));
+        if depth > 0 {
+            row.title = format!("{}└ {}", "  ".repeat(depth - 1), row.title);
+        }
+        ordered.push(row);
+    }
+    print_rows(client, &ordered)
 }
 
 /// Prints rows as a table, without columns that would be empty or the same in every row.

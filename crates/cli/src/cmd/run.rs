@@ -113,6 +113,9 @@ pub(crate) struct Args {
     /// Also retry if it is unknown how the job ended
     #[arg(long, help_heading = RETRIES, requires = "retry")]
     retry_when_lost: bool,
+    /// From inside another job: let this one outlive that one, instead of ending with it
+    #[arg(long, help_heading = START)]
+    keep: bool,
     /// Command and its arguments
     #[arg(trailing_var_arg = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -192,6 +195,10 @@ pub(super) fn print_started(client: &Client, job: &Job) -> Outcome {
         true => ui.print_json(job),
         false => ui.print(&job.id),
     };
+    if let Some(parent) = job.parent.as_ref().filter(|_| job.tied) {
+        let parent = parent.get(parent.len().saturating_sub(8)..).unwrap_or(parent);
+        ui.say(&format!("tied to {parent}: ends with it (--keep to detach)"));
+    }
     // A caller that gets no id must not take it for a job that was not started.
     if printed.is_err() {
         ui.say(&format!("lastword: {} was started, but that could not be printed", job.id));
@@ -249,6 +256,7 @@ impl Args {
             return Err(Failure::usage(text));
         }
         Ok(Submit {
+            keep: self.keep,
             id: Some(id.to_string()),
             name: self.name.clone(),
             argv: if agent.is_some() { Vec::new() } else { self.command.clone() },

@@ -71,6 +71,7 @@ fn waits_briefly(waits: &Waits, group: &str) -> String {
             Some(worker) => format!(", worker {}", clean(worker)),
             None => format!(", worker with {}", clean(&waits.labels.join(", "))),
         },
+        (WaitsFor::Children, _) => ", its jobs run".to_owned(),
         (WaitsFor::Dependencies, Some(first)) => format!(", after {first}{more}"),
         (WaitsFor::Conversation, Some(first)) => format!(", conversation of {first}"),
         _ => String::new(),
@@ -182,6 +183,9 @@ pub(crate) fn waits(waits: &Waits, in_ms: impl Fn(lastword_api::Time) -> u64) ->
         },
         (WaitsFor::Conversation, _) => {
             format!("waiting for its conversation, which {} drives", called(&waits.by))
+        }
+        (WaitsFor::Children, _) => {
+            format!("its own processes are gone; it ends after the jobs it started: {}", called(&waits.by))
         }
         (WaitsFor::Worker, _) if waits.labels.is_empty() => {
             "waiting for a worker with a free slot (`lastword fleet` shows them)".to_owned()

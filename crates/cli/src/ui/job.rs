@@ -122,7 +122,24 @@ fn details(job: &Job, clock: &Clock, style: Style) -> Vec<String> {
         facts.extend(agent.effort.clone().map(|effort| ("effort", effort)));
         facts.extend(describe::permissions(&agent.permissions).map(|rules| ("rules", rules)));
     }
-    facts.extend(job.parent.clone().map(|parent| ("parent", parent)));
+    facts.extend(job.parent.as_deref().map(|parent| {
+        let tied = if job.tied { ", ends with it" } else { "" };
+        ("parent", format!("{parent}{tied}"))
+    }));
+    let shorts = |ids: &[String]| {
+        let short = |id: &String| id.get(id.len().saturating_sub(8)..).unwrap_or(id).to_owned();
+        ids.iter().map(short).collect::<Vec<_>>().join(", ")
+    };
+    if let Some(children) = &job.children {
+        let (left, kept) = if job.is_ended() { ("left", "left running") } else { ("its jobs", "its jobs") };
+        let named = [
+            (left, &children.tied, ", which end with it"),
+            ("stopped", &children.stopped, ", because it ended"),
+            (kept, &children.kept, ", which may outlive it"),
+        ];
+        let named = named.into_iter().filter(|(_, ids, _)| !ids.is_empty());
+        facts.extend(named.map(|(name, ids, why)| (name, format!("{}{why}", shorts(ids)))));
+    }
     if !job.after.is_empty() {
         facts.push(("after", describe::after(&job.after)));
     }

@@ -16,6 +16,7 @@ mod doctor;
 mod documents;
 #[path = "../executable.rs"]
 mod executable;
+mod families;
 mod fleet;
 mod fleet_output;
 mod follow;

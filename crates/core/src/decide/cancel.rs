@@ -28,13 +28,20 @@ pub fn decide(job: &Job, cancel: &Cancel, now: Timestamp) -> Decision {
         Phase::Queued { .. } | Phase::Backoff { .. } if job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
         Phase::Queued { .. } | Phase::Backoff { .. } => {
             let begun = if job.has_begun() { Begun::WhileRunning } else { Begun::BeforeStart };
-            Ok(vec![end::unstarted(Outcome::Cancelled(begun), cancel.asked.into(), &cancel.by, Some(now))])
+            let (outcome, cause) = (Outcome::Cancelled(begun), cancel.asked.into());
+            Ok(vec![end::word(job, end::unstarted(outcome, cause, &cancel.by, Some(now)))])
         }
         Phase::Launching | Phase::Running => Ok(vec![request.into()]),
         // A repeated request changes nothing, unless it adds force. A job that stops because of a failed turn may be retried, and
         // only a request in the log prevents that.
         Phase::Stopping { .. } => match &job.stop {
             Some(stop) if stop.cause == Cause::Agent => Ok(vec![request.into()]),
+            Some(stop) if cancel.force && !stop.force => Ok(vec![request.into()]),
+            _ => Ok(Vec::new()),
+        },
+        // What it achieved stays so. The jobs that are tied to it are stopped.
+        Phase::Awaiting(_) if job.stop.is_none() => Ok(vec![request.into()]),
+        Phase::Awaiting(_) => match &job.stop {
             Some(stop) if cancel.force && !stop.force => Ok(vec![request.into()]),
             _ => Ok(Vec::new()),
         },

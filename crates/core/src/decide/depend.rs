@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Decision, Refusal, end};
+use super::{Decision, Refusal, end, family};
 use crate::event::{DependencyRemoved, DependencySettled, Fact};
 use crate::ids::JobId;
 use crate::job::Job;
@@ -15,7 +15,10 @@ pub fn decide(job: &Job, other: JobId, outcome: Option<Outcome>) -> Decision {
     if job.is_ended() {
         return Ok(Vec::new());
     }
-    let facts = follow(&job.unmet, other, outcome);
+    let mut facts = follow(&job.unmet, other, outcome);
+    if facts.is_empty() {
+        facts = family::child_ended(job, other, outcome)?;
+    }
     if job.foreign && has_last_word(&facts) {
         return Err(Refusal::NeedsNewerReader(job.id));
     }
@@ -49,7 +52,7 @@ fn follow(unmet: &[Dependency], other: JobId, outcome: Option<Outcome>) -> Vec<F
     if needs.any(|dependency| dependency.on == Needs::Success) && outcome != Some(Outcome::Completed) {
         let cause = if outcome.is_some() { Cause::Dependency } else { Cause::DependencyRemoved };
         let outcome = Outcome::Cancelled(Begun::BeforeStart);
-        facts.push(end::unstarted(outcome, cause, &other.to_string(), None));
+        facts.push(end::unstarted(outcome, cause, &other.to_string(), None).into());
     }
     facts
 }

@@ -13,7 +13,7 @@
 //! 7. An agent that reports turns: completed if its last turn did and no input is left; its exit status does not count. Anything else:
 //!    the exit status of the leader.
 
-use crate::event::{AttemptEnded, Fact, LastWord, RetryScheduled, TurnEnded, TurnEnding};
+use crate::event::{AttemptEnded, ChildrenAwaited, Fact, LastWord, RetryScheduled, TurnEnded, TurnEnding};
 use crate::ids::{AttemptNo, Awake, Timestamp};
 use crate::job::{Attempt, Job};
 use crate::limits::Limit;
@@ -55,7 +55,7 @@ pub(super) fn attempt(
         .push(AttemptEnded { attempt: attempt.no, outcome, cause, error, receipt, cut_short, ran_ms }.into());
     facts.push(match retry {
         Some(due) => RetryScheduled { attempt: attempt.no.next(), due }.into(),
-        None => last_word(job, outcome, cause, Some(attempt.no)),
+        None => word(job, last_word(job, outcome, cause, Some(attempt.no))),
     });
     facts
 }
@@ -83,16 +83,29 @@ fn agent_error(job: &Job, attempt: &Attempt) -> Option<String> {
 }
 
 /// Returns the last word of a job that has nothing running, with its author and the time of the request if there was one.
-pub(super) fn unstarted(outcome: Outcome, cause: Cause, by: &str, requested_at: Option<Timestamp>) -> Fact {
-    LastWord { outcome, cause, attempt: None, requested_at, by: Some(by.to_owned()) }.into()
+pub(super) fn unstarted(
+    outcome: Outcome,
+    cause: Cause,
+    by: &str,
+    requested_at: Option<Timestamp>,
+) -> LastWord {
+    LastWord { outcome, cause, attempt: None, requested_at, by: Some(by.to_owned()) }
 }
 
-fn last_word(job: &Job, outcome: Outcome, cause: Cause, attempt: Option<AttemptNo>) -> Fact {
+/// Returns the last word of a job, or the fact that it waits for the jobs that are tied to it.
+pub(super) fn word(job: &Job, word: LastWord) -> Fact {
+    match job.tied().next() {
+        None => word.into(),
+        Some(_) => ChildrenAwaited { word }.into(),
+    }
+}
+
+fn last_word(job: &Job, outcome: Outcome, cause: Cause, attempt: Option<AttemptNo>) -> LastWord {
     // A stop that came after the work is over is not why it ended.
     let stop = job.stop.as_ref().filter(|_| !matches!(cause, Cause::Finished | Cause::Agent));
     let requested_at = stop.map(|stop| stop.requested_at);
     let by = stop.and_then(|stop| stop.by.clone());
-    LastWord { outcome, cause, attempt, requested_at, by }.into()
+    LastWord { outcome, cause, attempt, requested_at, by }
 }
 
 fn verdict(job: &Job, receipt: &Receipt) -> (Outcome, Cause) {

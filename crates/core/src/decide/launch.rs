@@ -19,9 +19,12 @@ pub fn decide(job: &Job, fence: &Fence, boot: &Arc<str>) -> Decision {
     }
     match job.phase {
         Phase::Queued { .. } | Phase::Backoff { .. } => Ok(vec![intent(job, fence.epoch, boot)]),
-        Phase::Unborn | Phase::Launching | Phase::Running | Phase::Stopping { .. } | Phase::Ended(_) => {
-            Ok(Vec::new())
-        }
+        Phase::Unborn
+        | Phase::Launching
+        | Phase::Running
+        | Phase::Stopping { .. }
+        | Phase::Awaiting(_)
+        | Phase::Ended(_) => Ok(Vec::new()),
     }
 }
 

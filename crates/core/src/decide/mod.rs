@@ -9,6 +9,7 @@ pub mod cancel;
 pub mod claim;
 pub mod depend;
 mod end;
+pub mod family;
 pub mod hear;
 pub mod interrupt;
 pub mod label;
@@ -47,6 +48,11 @@ pub enum Refusal {
     /// The job has ended.
     #[error("{0} has ended; `lastword retry` runs it again as a new job")]
     Ended(JobId),
+    /// A job from inside another one would be allowed more than that one.
+    #[error(
+        "it would be allowed more than {0}, from inside which it is submitted; leave its rules out, or give it the same ones"
+    )]
+    Exceeds(JobId),
     /// The agent has finished its work and takes no more messages.
     #[error(
         "{0} has finished its work and is ending; `lastword send` continues its conversation when it has ended"

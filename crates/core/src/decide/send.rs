@@ -56,6 +56,7 @@ pub(super) fn room(job: &Job, text: &str) -> Result<(), Refusal> {
     match job.phase {
         Phase::Unborn => Err(Refusal::NotFound(job.id)),
         Phase::Ended(_) => Err(Refusal::Ended(job.id)),
+        Phase::Awaiting(_) => Err(Refusal::Finished(job.id)),
         Phase::Stopping { .. } => {
             Err(Refusal::Nothing(job.id, "been asked to stop and accepts no more input"))
         }

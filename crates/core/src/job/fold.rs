@@ -122,6 +122,9 @@ impl Job {
             }
             Fact::Continued(continued) => self.continued(continued),
             Fact::Joined(joined) => self.joined(joined),
+            Fact::ChildSubmitted(submitted) => self.child_submitted(submitted),
+            Fact::ChildEnded(ended) => self.child_ended(ended),
+            Fact::ChildrenAwaited(awaited) => self.children_awaited(&awaited.word),
             Fact::Unknown(_) => {
                 self.foreign = true;
                 Ok(())

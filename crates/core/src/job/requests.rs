@@ -56,7 +56,7 @@ impl Job {
     }
 
     pub(super) fn cancel_requested(&mut self, at: Timestamp, request: &CancelRequested) -> Followed {
-        if self.open_attempt().is_none() {
+        if self.open_attempt().is_none() && !matches!(self.phase, Phase::Awaiting(_)) {
             return Err("no attempt is open");
         }
         self.stop_for(request.asked.into(), at, Some(&request.by), request.force);

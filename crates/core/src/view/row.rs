@@ -71,6 +71,15 @@ pub struct Summary {
     /// The job whose tree submitted it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<JobId>,
+    /// Jobs that end with it and have not ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tied: u32,
+    /// Jobs that processes of it submitted, of all kinds, and that have not ended.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub children: u32,
+    /// Nothing of it runs: it waits for the jobs that end with it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub awaits: bool,
     /// Its number in its conversation.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub number: u32,
@@ -186,6 +195,9 @@ impl PhaseName {
             Phase::Running => PhaseName::Running,
             Phase::Stopping { .. } => PhaseName::Stopping,
             Phase::Backoff { .. } => PhaseName::Backoff,
+            // Jobs that are tied to it run, or are being stopped.
+            Phase::Awaiting(word) if word.outcome == Outcome::Completed => PhaseName::Running,
+            Phase::Awaiting(_) => PhaseName::Stopping,
             Phase::Ended(_) => PhaseName::Ended,
         })
     }
@@ -325,6 +337,9 @@ impl Summary {
             on: spec.on.clone(),
             cwd: spec.cwd.clone(),
             parent: spec.parent,
+            tied: job.tied().count() as u32,
+            children: job.children.len() as u32,
+            awaits: matches!(job.phase, Phase::Awaiting(_)),
             number: job.number(),
             continued_by: job.continued_by,
             spent_before: job.spent_before,

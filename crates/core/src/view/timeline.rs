@@ -160,6 +160,17 @@ fn describe(fact: &Fact) -> String {
         Fact::Joined(joined) => {
             format!("job {} of the conversation that {} began", joined.position.number, joined.position.first)
         }
+        Fact::ChildSubmitted(child) => {
+            let tied = if child.tied { ", which ends with it" } else { ", which may outlive it" };
+            format!("{} submitted {} from inside it{tied}", quote(&child.by), child.job)
+        }
+        Fact::ChildEnded(child) => match child.outcome {
+            Some(ended) => format!("its job {} ended: {}", child.job, outcome(ended)),
+            None => format!("its job {} is gone", child.job),
+        },
+        Fact::ChildrenAwaited(awaited) => {
+            format!("nothing of it runs; {} when its jobs have ended", outcome(awaited.word.outcome))
+        }
         Fact::LateReported(late) => format!("late report (epoch {}): {}", late.epoch, quote(&late.what)),
         Fact::Unknown(stored) => {
             format!("{} (version {}), written by a newer build", quote(&stored.kind), stored.version)

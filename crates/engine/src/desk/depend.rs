@@ -14,6 +14,7 @@ use lastword_store as store;
 use lastword_store::Store;
 
 use super::Desk;
+use super::families::SUBMITTED_MS;
 use crate::Error;
 
 /// Waits per page of a sweep.
@@ -32,9 +33,9 @@ impl<J: Store> Desk<J> {
 
     /// Checks each job that a stored job waits for, and tells it of those that have ended or are gone.
     pub(crate) async fn check_dependencies(&self, job: &Job) {
-        let waits = if job.is_ended() { &[][..] } else { &job.unmet };
-        for dependency in waits {
-            let other = dependency.job;
+        let unmet = job.unmet.iter().map(|dependency| dependency.job);
+        let waits = unmet.chain(job.children.iter().map(|child| child.job));
+        for other in waits.filter(|_| !job.is_ended()) {
             match self.row(other).await {
                 Ok(Some(row)) => {
                     if row.outcome.is_some() {
@@ -85,7 +86,17 @@ impl<J: Store> Desk<J> {
 
     /// Tells a job how another one ended; `None` if that one was removed.
     async fn tell(&self, dependent: JobId, other: JobId, outcome: Option<Outcome>) {
-        let told = self.request(dependent, None, |job| depend::decide(job, other, outcome)).await;
+        let told = self
+            .request(dependent, None, |job| {
+                let is_child = job.children.iter().any(|child| child.job == other);
+                let made_ms = self.now().wall.0.saturating_sub(other.made_at().0);
+                match is_child && outcome.is_none() && made_ms < SUBMITTED_MS {
+                    // Its submission follows.
+                    true => Ok(Vec::new()),
+                    false => depend::decide(job, other, outcome),
+                }
+            })
+            .await;
         if let Err(error) = told {
             if matches!(error, Error::Journal(store::Error::Unavailable(_))) {
                 self.agenda.recheck(dependent);

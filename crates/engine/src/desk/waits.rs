@@ -22,6 +22,8 @@ const COUNTED_MAX: u32 = 500;
 pub enum WaitReason {
     /// Its dependencies have not ended: these.
     Dependencies(Vec<Row>),
+    /// Jobs that end with it have not ended: these. Nothing of it runs.
+    Children(Vec<Row>),
     /// Its group is paused.
     Paused,
     /// Its group has spent what it may spend today: until then.
@@ -76,6 +78,7 @@ impl<J: Store> Desk<J> {
     ) -> Result<WaitReason, Error> {
         let is_due = row.due.is_some_and(|due| due <= self.now().wall);
         match row.phase {
+            _ if row.summary.awaits => return self.children(row.job).await,
             PhaseName::Queued if row.summary.unmet > 0 => return self.dependencies(row.job).await,
             PhaseName::Queued | PhaseName::Backoff if is_due => {}
             _ => return Ok(WaitReason::Nothing),
@@ -101,6 +104,14 @@ impl<J: Store> Desk<J> {
         let needs_worker =
             reason == WaitReason::Nothing && (self.journal.is_shared() || !row.summary.on.is_empty());
         Ok(if needs_worker { WaitReason::Worker(row.summary.on.clone()) } else { reason })
+    }
+
+    async fn children(&self, id: JobId) -> Result<WaitReason, Error> {
+        let (folded, mut rows) = (self.folded(id).await?, Vec::new());
+        for child in folded.job.tied().take(NAMED_MAX as usize) {
+            rows.extend(self.row(child.job).await?);
+        }
+        Ok(WaitReason::Children(rows))
     }
 
     async fn dependencies(&self, id: JobId) -> Result<WaitReason, Error> {

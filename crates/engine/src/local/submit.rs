@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use lastword_core::conversation::Carried;
-use lastword_core::decide::depend;
+use lastword_core::decide::{depend, family};
 use lastword_core::spec::Spec;
 use lastword_core::{Append, Job, JobId};
 use lastword_store as store;
@@ -50,11 +50,14 @@ impl<J: Store> Worker<J> {
     ) -> Result<Job, Error> {
         let desk = &self.desk;
         let job = desk.load(id).await?;
+        let ancestors = desk.ancestors(&spec).await?;
+        let spec = inherited(spec, &ancestors);
         let mut facts = desk.decide_submission(&job, &spec, by, carried.clone())?;
         if facts.is_empty() {
             return Ok(job);
         }
         let _in_use = self.hold_worktree(id, &spec).await?;
+        desk.admit(id, &spec, &ancestors, by).await?;
         facts.extend(depend::at_submission(&spec, &desk.ended_dependencies(&spec).await?));
         desk.create_group(&spec.group).await?;
         self.host.keep_env(id, env).await.map_err(|source| Error::Disk {
@@ -90,6 +93,14 @@ impl<J: Store> Worker<J> {
             }
         }
         desk.check_dependencies(&after).await;
+        desk.check_parent(&after).await?;
         Ok(after)
     }
+}
+
+/// Returns a spec with what the agents above it deny.
+fn inherited(spec: Arc<Spec>, ancestors: &[Job]) -> Arc<Spec> {
+    let mut own = Spec::clone(&spec);
+    ancestors.iter().for_each(|above| family::inherit(above, &mut own));
+    if own == *spec { spec } else { Arc::new(own) }
 }

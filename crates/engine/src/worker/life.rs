@@ -120,6 +120,7 @@ impl<J: Store> Life<J> {
         match self.worker.options.duties {
             Duties::All => {
                 let live = self.read_live().await?;
+                self.worker.desk.check_families().await?;
                 self.worker.sweep_worktrees(live.clone());
                 self.worker.sweep_envs(live);
             }

@@ -15,7 +15,12 @@ use super::worktrees::keeps_worktree;
 pub(super) async fn run<J: Store>(worker: Arc<Worker<J>>, mut ended: mpsc::UnboundedReceiver<Job>) {
     while let Some(job) = ended.recv().await {
         let worker = Arc::clone(&worker);
-        tokio::spawn(async move { worker.wind_up(&job).await });
+        tokio::spawn(async move {
+            match job.is_ended() {
+                true => worker.wind_up(&job).await,
+                false => worker.desk.end_children(&job).await,
+            }
+        });
     }
 }
 

@@ -188,7 +188,7 @@ impl<J: Store> Driver<J> {
             (Phase::Running, 0) => retry,
             (Phase::Running, 1) => vec![jobs::spent(choice), jobs::spent(1)],
             (Phase::Running | Phase::Stopping { .. }, _) => jobs::completed(job),
-            (Phase::Unborn | Phase::Ended(_), _) => vec![jobs::late_reported(job)],
+            (Phase::Unborn | Phase::Awaiting(_) | Phase::Ended(_), _) => vec![jobs::late_reported(job)],
         }
     }
 

@@ -33,7 +33,7 @@ fn with_reason(waits: Waits, reason: WaitReason) -> Waits {
         WaitReason::Budget(until) => {
             Waits { on: WaitsFor::Budget, until: Some(api::Time::from(until)), ..waits }
         }
-        WaitReason::Dependencies(rows) => Waits { by: names(&rows), ..waits },
+        WaitReason::Dependencies(rows) | WaitReason::Children(rows) => Waits { by: names(&rows), ..waits },
         WaitReason::Conversation(row) => {
             Waits { on: WaitsFor::Conversation, by: names(std::slice::from_ref(&row)), ..waits }
         }

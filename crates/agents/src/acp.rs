@@ -11,6 +11,7 @@
 
 mod announced;
 mod hear;
+mod replay;
 mod usage;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use crate::rpc::{Framing, Message, PendingCalls};
 use crate::start::Start;
 use crate::turn::Turn;
 use announced::AnnouncedTools;
+use replay::Replay;
 use usage::Account;
 
 const FRAMING: Framing = Framing::Versioned;
@@ -41,6 +43,12 @@ pub(crate) struct Acp {
     /// The agent can resume a session.
     loads: bool,
     session: Option<String>,
+    /// What is to be forgotten of a session that is loaded.
+    #[serde(skip_serializing_if = "Replay::is_new")]
+    replay: Replay,
+    /// What its record calls the last thing that was said or done in this turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last: Option<String>,
     /// Its model is one of its options, and has no request of its own.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     model_is_option: bool,
@@ -78,6 +86,10 @@ enum Stage {
     Ready,
     /// The session was requested.
     Opening,
+    /// It is open, and a turn that did not complete is to be forgotten.
+    Rewinding,
+    /// That was requested.
+    Rewound,
     /// It is open, and its model is to be chosen.
     Choosing,
     /// The model was requested.
@@ -98,6 +110,7 @@ enum Stage {
 enum Call {
     Initialize,
     Session,
+    Rewind,
     Model,
     Effort,
     Prompt,
@@ -197,9 +210,17 @@ impl Acp {
                 }
             }
             Stage::Tuning => self.set_option(self.effort_option.as_deref()?, start.effort.as_deref()?),
-            Stage::Greeted | Stage::Opening | Stage::Chosen | Stage::Tuned | Stage::Open | Stage::Broken => {
-                None
+            Stage::Rewinding => {
+                let params = json!({ "sessionId": self.session, "truncateFrom": self.replay.cut()? });
+                self.ask(InputNo(0), start.rewind.as_deref()?, params)
             }
+            Stage::Greeted
+            | Stage::Opening
+            | Stage::Rewound
+            | Stage::Chosen
+            | Stage::Tuned
+            | Stage::Open
+            | Stage::Broken => None,
         }
     }
 
@@ -238,6 +259,10 @@ impl Acp {
                 self.stage = Stage::Opening;
                 (Call::Session, None)
             }
+            _ if self.stage == Stage::Rewinding => {
+                self.stage = Stage::Rewound;
+                (Call::Rewind, None)
+            }
             "session/set_config_option" if self.stage == Stage::Tuning => {
                 self.stage = Stage::Tuned;
                 (Call::Effort, None)
@@ -250,7 +275,7 @@ impl Acp {
                 self.inputs.prompted();
                 self.tools.clear();
                 self.announced.clear();
-                (self.message, self.failed) = (None, false);
+                (self.message, self.failed, self.last) = (None, false, None);
                 self.account.begin();
                 let begun = self.turn.begin();
                 self.turn.message();

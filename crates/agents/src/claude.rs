@@ -68,6 +68,9 @@ pub(crate) struct Claude {
     signalled_background: u32,
     /// Text blocks of the model in this turn.
     messages: u32,
+    /// The last line of the model in this turn, by its id in Claude's record.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last: Option<String>,
     /// The tokens of this turn that were signalled so far, and their money by the table of prices.
     spent: Usage,
     /// The model of the message that is arriving.
@@ -211,7 +214,7 @@ impl Claude {
         self.interrupted = false;
         self.awaits_replay = self.unread > 0;
         self.unread = self.unread.saturating_sub(1);
-        self.messages = 0;
+        (self.messages, self.last) = (0, None);
         self.spent = Usage::default();
         Signal::TurnStarted
     }
@@ -256,6 +259,7 @@ impl Claude {
         if text(event, &["message", "model"]) == Some("<synthetic>") {
             return signals;
         }
+        self.last = mark(event).or(self.last.take());
         for block in items(event, &["message", "content"]) {
             match text(block, &["type"]) {
                 Some("tool_use") => {
@@ -386,6 +390,7 @@ impl Claude {
             denials: denials.take(OPEN_MAX).collect(),
             usage: Usage { money_micros: money, ..turn_usage },
             resume: text(event, &["session_id"]).map(str::to_owned),
+            mark: self.last.take(),
         };
         let has_error = !matches!(ending, TurnEnding::Completed | TurnEnding::Aborted);
         let error = has_error.then(|| error_text(event, subtype));
@@ -435,6 +440,12 @@ impl ToolRequest {
             Reply::Allow | Reply::Deny(_) => denied(request, "denied by the user"),
         }
     }
+}
+
+/// Returns the id that a line of the model has in Claude's record. What a sub-agent's model says is recorded elsewhere.
+pub(crate) fn mark(event: &Value) -> Option<String> {
+    let id = text(event, &["uuid"]).filter(|id| id.len() <= turn::MARK_BYTES_MAX)?;
+    text(event, &["parent_tool_use_id"]).is_none().then(|| id.to_owned())
 }
 
 /// Returns how a turn ended.

@@ -63,6 +63,9 @@ pub(crate) struct Codex {
     /// The model of the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
+    /// The first turn to forget.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revert_to: Option<String>,
 }
 
 /// Progress of the handshake.
@@ -80,6 +83,18 @@ enum Stage {
     Ready,
     /// The thread was requested.
     Opening,
+    /// It is open, and turns that did not complete are to be forgotten. The list of turns is due.
+    Opened,
+    /// It was requested.
+    Listing,
+    /// They are to be forgotten.
+    Reverting,
+    /// That was requested.
+    Reverted,
+    /// A copy without them is to be made.
+    Copying,
+    /// It was requested.
+    Copied,
     /// The thread is open.
     Open,
     /// No further turn can start.
@@ -92,6 +107,8 @@ enum Stage {
 enum Call {
     Initialize,
     Thread,
+    List,
+    Revert,
     Turn,
     /// With the text, if it is short enough to be sent again.
     Steer(Option<String>),
@@ -183,7 +200,7 @@ impl Codex {
                 self.ask("initialize", json!({ "clientInfo": client, "capabilities": capabilities }))
             }
             Stage::Welcome => Outgoing::bare(json!({ "method": "initialized" })),
-            Stage::Ready => {
+            Stage::Ready | Stage::Copying => {
                 let mut params = json!({ "cwd": start.cwd });
                 if asks_for_all(start) {
                     params["approvalPolicy"] = "untrusted".into();
@@ -199,12 +216,30 @@ impl Codex {
                         params["threadId"] = thread.as_str().into();
                         // The earlier job's recording has those.
                         params["excludeTurns"] = true.into();
-                        self.ask(if start.fork { "thread/fork" } else { "thread/resume" }, params)
+                        let is_copy = start.fork || self.stage == Stage::Copying;
+                        if let Some(mark) = start.forget_after.as_deref().filter(|_| is_copy) {
+                            params["lastTurnId"] = mark.into();
+                        }
+                        self.ask(if is_copy { "thread/fork" } else { "thread/resume" }, params)
                     }
                     None => self.ask("thread/start", params),
                 }
             }
-            Stage::Greeted | Stage::Opening | Stage::Open | Stage::Broken => None,
+            Stage::Opened => {
+                let params = json!({ "threadId": self.thread, "sortDirection": "desc" });
+                self.ask("thread/turns/list", params)
+            }
+            Stage::Reverting => {
+                let params = json!({ "threadId": self.thread, "beforeTurnId": self.revert_to });
+                self.ask("thread/revert", params)
+            }
+            Stage::Greeted
+            | Stage::Opening
+            | Stage::Listing
+            | Stage::Reverted
+            | Stage::Copied
+            | Stage::Open
+            | Stage::Broken => None,
         }
     }
 
@@ -250,8 +285,16 @@ impl Codex {
                 (Call::Initialize, None)
             }
             "thread/start" | "thread/resume" | "thread/fork" => {
-                self.stage = Stage::Opening;
+                self.stage = if self.stage == Stage::Copying { Stage::Copied } else { Stage::Opening };
                 (Call::Thread, None)
+            }
+            "thread/turns/list" => {
+                self.stage = Stage::Listing;
+                (Call::List, None)
+            }
+            "thread/revert" => {
+                self.stage = Stage::Reverted;
+                (Call::Revert, None)
             }
             "turn/start" => {
                 if self.late.first().is_some_and(|late| late == input_text) {

@@ -29,6 +29,9 @@ pub struct Definition {
     /// Extra arguments to resume a copy of it.
     #[serde(default)]
     pub fork: Vec<String>,
+    /// How it is told to forget what is recorded after a completed turn: extra arguments, or the name of a request of its protocol.
+    #[serde(default)]
+    pub rewind: Vec<String>,
     /// Why `resume` is refused, for an agent that loses a conversation when it is told to go on with it.
     #[serde(default)]
     pub no_resume: Option<String>,
@@ -151,6 +154,7 @@ impl Definition {
             argv,
             resume: self.resume.clone(),
             fork: self.fork.clone(),
+            rewind: self.rewind.clone(),
             no_resume: self.no_resume.clone(),
             permissions,
             prices: self.prices.and_then(Dollars::prices),

@@ -84,6 +84,9 @@ pub(crate) struct Once {
     waits_for_background: bool,
     is_last_step: bool,
     is_over: bool,
+    /// Where in the agent's record the conversation ends.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<String>,
 }
 
 impl Protocol for Once {
@@ -156,6 +159,10 @@ impl Once {
     fn apply(&mut self, start: &Start, update: Update) -> Vec<Signal> {
         match update {
             Update::MessagePart(id, text) => return self.message_part(id, &text),
+            Update::Mark(mark) => {
+                self.mark = Some(mark);
+                return Vec::new();
+            }
             Update::Session(_) | Update::Spent(..) | Update::Total(..) | Update::ConversationTotal(..) => {}
             // Any other update ends the message.
             _ => {
@@ -277,7 +284,7 @@ impl Once {
 
     fn end(&mut self, ending: TurnEnding, error: Option<String>) -> Vec<Signal> {
         let mut signals = self.end_message();
-        signals.extend(self.turn.end(ending, error, self.session.as_deref()));
+        signals.extend(self.turn.end(ending, error, (self.session.as_deref(), self.mark.as_deref())));
         *self = Once { format: self.format, is_over: true, ..Once::default() };
         signals
     }

@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
+use lastword_core::decide::resume::GoesOn;
 use lastword_core::event::Usage;
 use lastword_core::report::Signal;
-use lastword_core::spec::{Permissions, Prices, Spec, Terms, Work};
+use lastword_core::spec::{Dialect, Permissions, Prices, Spec, Terms, Unfinished, Work};
 
 use crate::prices::price_of;
 use crate::tokens::Tokens;
@@ -21,6 +22,10 @@ pub struct Start {
     pub resume: Option<String>,
     /// Resume a copy of it.
     pub fork: bool,
+    /// Forget what it holds after this mark: turns that did not complete.
+    pub forget_after: Option<String>,
+    /// The request that does so, for an agent that is told through its protocol.
+    pub rewind: Option<String>,
     /// What it may do without asking.
     pub permissions: Permissions,
     /// Token prices of the agent, whatever its model.
@@ -34,17 +39,18 @@ pub struct Start {
 }
 
 impl Start {
-    /// Returns the start of an attempt of a job with this spec, in this folder. `resume` takes precedence over the conversation of the
-    /// spec. `None` for a plain command.
-    pub fn of<'a>(spec: &'a Spec, cwd: &str, resume: Option<&str>) -> Option<(Start, &'a Terms)> {
+    /// Returns the start of an attempt of a job with this spec, in this folder, and the session that it goes on with. `None` for a plain
+    /// command.
+    pub fn of<'a>(spec: &'a Spec, cwd: &str, on: Option<GoesOn<'_>>) -> Option<(Start, &'a Terms)> {
         let Work::Agent { prompt, terms, .. } = &spec.work else { return None };
-        let reference = spec.resume.as_ref().map(|conversation| conversation.reference.as_str());
+        let forgets = on.filter(|on| on.unfinished == Some(Unfinished::Forgotten));
         let start = Start {
             prompt: prompt.clone(),
             cwd: cwd.to_owned(),
-            resume: resume.or(reference).map(str::to_owned),
-            // The conversation of an earlier attempt is the job's own: no copy is needed.
-            fork: spec.fork && resume.is_none(),
+            resume: on.map(|on| on.reference.to_owned()),
+            fork: on.is_some_and(|on| on.is_copy),
+            forget_after: forgets.and_then(|on| on.at).map(str::to_owned),
+            rewind: terms.rewind.first().cloned().filter(|_| terms.dialect == Dialect::Acp),
             permissions: terms.permissions.clone(),
             prices: terms.prices,
             model_prices: terms.model_prices.clone(),
@@ -70,10 +76,11 @@ impl Start {
     /// Returns the program and its arguments.
     pub fn argv(&self, terms: &Terms) -> Vec<String> {
         let resume = if self.fork { &terms.fork } else { &terms.resume };
-        let more = self
-            .resume
-            .iter()
-            .flat_map(|reference| resume.iter().map(move |word| word.replace("{}", reference)));
+        let filled = |words: &[String], with: &Option<String>| -> Vec<String> {
+            with.iter().flat_map(|with| words.iter().map(move |word| word.replace("{}", with))).collect()
+        };
+        let rewind = if terms.dialect == Dialect::Acp { &[] } else { &terms.rewind[..] };
+        let more = [filled(resume, &self.resume), filled(rewind, &self.forget_after)].concat();
         // Options must come before `--`.
         let end = terms.argv.iter().position(|word| word == "--").unwrap_or(terms.argv.len());
         let prompted = |word: &String| word.replace("{prompt}", &self.prompt);
@@ -111,12 +118,14 @@ mod tests {
     #[test]
     fn resume_arguments_follow_the_command_or_precede_its_double_dash() {
         let known = Definitions::with(None).unwrap();
-        let argv = |name: &str, fork| {
+        let argv = |name: &str, fork: bool| {
             let terms = known.get(name).unwrap().terms(Chosen::default()).unwrap();
             let (prompt, resume) = ("--do {} it".to_owned(), Some("s1".to_owned()));
-            Start { prompt, resume, fork, ..Start::default() }.argv(&terms).join(" ")
+            let forget_after = fork.then(|| "m1".to_owned());
+            Start { prompt, resume, fork, forget_after, ..Start::default() }.argv(&terms).join(" ")
         };
-        assert!(argv("claude", true).ends_with(" stdio --resume s1 --fork-session"));
+        assert!(argv("claude", true).ends_with(" stdio --resume s1 --fork-session --resume-session-at m1"));
+        assert!(argv("claude", false).ends_with(" stdio --resume s1"));
         assert_eq!(
             argv("codex-exec", false),
             "codex exec --json --skip-git-repo-check resume s1 -- --do {} it"

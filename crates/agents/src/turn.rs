@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Denials kept per turn.
 const DENIALS_MAX: usize = 16;
 
+/// Longest mark that is kept, in bytes.
+pub(crate) const MARK_BYTES_MAX: usize = 200;
+
 /// What an agent says about its work, apart from the end of its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -106,26 +109,28 @@ impl Turn {
     pub(crate) fn without_session(&mut self, error: String) -> Vec<Signal> {
         let started = Signal::SessionStarted { reference: None, resumed_from: None };
         let begun = self.begin();
-        let ended = self.end(TurnEnding::Failed, Some(error), None);
+        let ended = self.end(TurnEnding::Failed, Some(error), (None, None));
         let errored = Signal::SessionChanged { state: SessionState::Errored, background: 0 };
         [started].into_iter().chain(begun).chain(ended).chain([errored]).collect()
     }
 
-    /// Ends the turn, if one is active.
+    /// Ends the turn, if one is active. The agent's session is to be resumed by that reference, and the turn ends at that mark of its record.
     pub(crate) fn end(
         &mut self,
         ending: TurnEnding,
         error: Option<String>,
-        resume: Option<&str>,
+        (resume, mark): (Option<&str>, Option<&str>),
     ) -> Option<Signal> {
         let turn = std::mem::take(self);
         let resume = resume.map(str::to_owned);
+        let mark = mark.filter(|mark| mark.len() <= MARK_BYTES_MAX).map(str::to_owned);
         let commit = Commit {
             messages: turn.messages,
             transcript: 0,
             denials: turn.denials,
             usage: turn.usage,
             resume,
+            mark,
         };
         turn.active.then_some(Signal::TurnEnded { ending, error, commit })
     }

@@ -452,6 +452,59 @@ fn a_session_is_loaded_only_if_the_agent_supports_it() {
     assert_eq!(unable.write_next(&Goals::default()), None);
 }
 
+/// Returns a driver that loads a session with these parts, of which what follows `m2` is to be forgotten.
+fn loading(parts: &[(&str, &str, u64)]) -> Driver {
+    let mut driver = driver(Start {
+        resume: Some("old".to_owned()),
+        forget_after: Some("m2".to_owned()),
+        rewind: Some("_goose/truncate".to_owned()),
+        ..Start::default()
+    });
+    driver.write_next(&Goals::default());
+    driver.read(r#"{"jsonrpc":"2.0","id":1,"result":{"agentCapabilities":{"loadSession":true}}}"#);
+    driver.write_next(&Goals::default());
+    for (kind, name, created) in parts {
+        let meta = json!({ "goose": { "messageId": name, "created": created } });
+        let update =
+            json!({ "sessionUpdate": kind, "content": { "type": "text", "text": "x" }, "_meta": meta });
+        let params = json!({ "sessionId": "old", "update": update });
+        driver.read(&json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string());
+    }
+    driver.read(r#"{"jsonrpc":"2.0","id":2,"result":{}}"#);
+    driver
+}
+
+const KEPT: [(&str, &str, u64); 2] = [("user_message_chunk", "m1", 10), ("agent_message_chunk", "m2", 12)];
+
+#[test]
+fn c91_what_follows_the_last_completed_turn_is_cut_before_the_prompt() {
+    let ghost = [("user_message_chunk", "m3", 13), ("agent_message_chunk", "m4", 14)];
+    let mut driver = loading(&[&KEPT[..], &ghost].concat());
+    assert_eq!(driver.transcript(), "", "the session begins when it is cut");
+    let cut = driver.write_next(&Goals::default()).unwrap();
+    assert_eq!(cut["method"], "_goose/truncate");
+    assert_eq!(cut["params"], json!({ "sessionId": "old", "truncateFrom": 13 }));
+    assert_eq!(driver.write_next(&Goals::default()), None);
+    driver.read(r#"{"jsonrpc":"2.0","id":3,"result":{}}"#);
+    assert_eq!(driver.write_all(&Goals::default()), ["session/prompt"]);
+    assert_eq!(driver.transcript(), "session old from old\nturn");
+
+    let mut clean = loading(&KEPT);
+    assert_eq!(clean.write_all(&Goals::default()), ["session/prompt"]);
+}
+
+#[test]
+fn c91_what_cannot_be_cut_is_said_and_the_model_is_asked_nothing() {
+    let mut same_second = loading(&[&KEPT[..], &[("user_message_chunk", "m3", 12)]].concat());
+    let said = same_second.transcript();
+    assert!(said.contains("cannot forget the turn that did not complete: it began in the second"), "{said}");
+    assert!(said.contains("--keep-unfinished"), "{said}");
+    assert_eq!(same_second.write_next(&Goals::default()), None);
+    let mut unknown = loading(&[("user_message_chunk", "m3", 13)]);
+    assert!(unknown.transcript().contains("is not in the agent's record"));
+    assert_eq!(unknown.write_next(&Goals::default()), None);
+}
+
 #[test]
 fn a_missing_login_is_named_as_the_error() {
     let mut driver = driver(Start::default());

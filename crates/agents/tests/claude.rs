@@ -370,6 +370,32 @@ fn a_resumed_session_names_the_one_it_resumes() {
     assert_eq!(driver.transcript(), "turn");
 }
 
+/// What a sub-agent's model says is in another record.
+#[test]
+fn c91_a_turn_ends_at_the_last_line_of_its_own_model() {
+    let says = |uuid: &str, parent: Value| {
+        let content = json!([{ "type": "text", "text": "hm" }]);
+        let message = json!({ "role": "assistant", "content": content });
+        json!({ "type": "assistant", "uuid": uuid, "parent_tool_use_id": parent, "message": message })
+            .to_string()
+    };
+    let mut driver = working(driver());
+    driver.read(&says("u1", json!(null)));
+    driver.read(&says("u2", json!(null)));
+    driver.read(&says("u3", json!("tool-1")));
+    driver.read(DONE);
+    let mark = |signals: &[Signal]| match signals.last() {
+        Some(Signal::TurnEnded { commit, .. }) => commit.mark.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(mark(&driver.signals).as_deref(), Some("u2"));
+    // A turn without a word of the model has no mark of its own.
+    driver.write_next(&with(&[input(1, "more")]));
+    driver.read(INIT);
+    driver.read(DONE);
+    assert_eq!(mark(&driver.signals), None);
+}
+
 #[test]
 fn a_resumed_session_does_not_count_its_earlier_cost() {
     let mut driver = working(driver());

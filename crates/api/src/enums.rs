@@ -82,6 +82,13 @@ fn open_enum(about: &str, names: &[(&str, &str)]) -> RefOr<Schema> {
 }
 
 open_enums! {
+    /// What becomes of turns that did not complete when the conversation goes on.
+    Unfinished {
+        /// The agent is told to forget them first.
+        Forgotten = "forgotten",
+        /// They stay, because the agent cannot forget them.
+        Kept = "kept",
+    }
     /// The phase of a job.
     Phase {
         /// It waits for its first attempt.
@@ -503,6 +510,15 @@ impl OutcomeDetail {
             outcome::Outcome::OverBudget(Budget::Tokens) => Some(OutcomeDetail::Tokens),
             outcome::Outcome::OverBudget(Budget::Money) => Some(OutcomeDetail::Money),
             outcome::Outcome::Completed | outcome::Outcome::Failed | outcome::Outcome::Lost => None,
+        }
+    }
+}
+
+impl From<spec::Unfinished> for Unfinished {
+    fn from(unfinished: spec::Unfinished) -> Unfinished {
+        match unfinished {
+            spec::Unfinished::Forgotten => Unfinished::Forgotten,
+            spec::Unfinished::Kept => Unfinished::Kept,
         }
     }
 }

@@ -45,7 +45,8 @@ pub use conversation::{Conversation, ConversationInFull};
 pub use daemon::{Daemon, Group, GroupChange, Spent, Trouble};
 pub use enums::{
     Cause, Code, Dialect, HeldIn, IoKind, JobsFate, KeeperStop, LaunchStep, Level, Needs, Outcome,
-    OutcomeDetail, Permission, Phase, Proof, Rung, SessionState, TurnEnding, WaitsFor, WorkerState,
+    OutcomeDetail, Permission, Phase, Proof, Rung, SessionState, TurnEnding, Unfinished, WaitsFor,
+    WorkerState,
 };
 pub use event::{ENVELOPE, Event};
 pub use fleet::{Fleet, Invitation, Invite, LeftBehind, Unmatched, Worker};

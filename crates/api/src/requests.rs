@@ -148,6 +148,9 @@ pub struct Resume {
     /// Resume a copy of the conversation. Then the job need not have ended.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
+    /// Turns that did not complete stay in the conversation. Otherwise the agent is told to forget them, if it can.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub keep_unfinished: bool,
     /// The environment of the new job: that of the old one was removed at its end.
     pub env: BTreeMap<String, String>,
     /// Umask, resource limits and nice value of the new job. Absent: umask 022, and the daemon's limits and nice value.

@@ -1,5 +1,6 @@
 //! The session of an agent.
 
+use lastword_core::decide::resume;
 use lastword_core::event::Event;
 use lastword_core::job;
 use lastword_core::question::{Ask, AskKind, Choice, Part};
@@ -8,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::Time;
-use crate::enums::{SessionState, TurnEnding};
+use crate::enums::{SessionState, TurnEnding, Unfinished};
 use crate::paused::Paused;
 use crate::usage::Usage;
 
@@ -31,6 +32,9 @@ pub struct Session {
     pub resumed_from: Option<String>,
     /// The reference that another job can resume; absent until a turn has completed.
     pub resume_reference: Option<String>,
+    /// What becomes of turns that did not complete when the conversation goes on; absent if there are none after its last completed turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<Unfinished>,
     /// The number of processes or tasks of the agent that run outside a turn.
     pub background: u32,
     /// The number of messages in completed turns.
@@ -107,6 +111,10 @@ impl Session {
             reference: view.reference,
             resumed_from: view.resumed_from,
             resume_reference: view.resume,
+            unfinished: resume::source(job)
+                .unfinished
+                .filter(|_| view.active.is_none())
+                .map(Unfinished::from),
             background: view.background,
             messages: view.conversation.messages,
             denials: view.conversation.denials,

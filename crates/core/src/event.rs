@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
-use crate::conversation::{Carried, Position, Spending};
+use crate::conversation::Carried;
 use crate::ids::{
     AttemptNo, Awake, Epoch, HostId, Incarnation, InputNo, JobId, OwnerId, Seq, Timestamp, TurnNo,
 };
@@ -274,6 +274,12 @@ macro_rules! bodies {
         })*
     };
 }
+
+mod limit_fired;
+mod related;
+
+pub use limit_fired::LimitFired;
+pub use related::{ChildEnded, ChildSubmitted, Continued, Joined};
 
 bodies! {
     /// The job was submitted.
@@ -632,6 +638,11 @@ bodies! {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     }
+    /// Nothing of the job runs any more, and it ends when the jobs that are tied to it have ended.
+    ChildrenAwaited {
+        /// The last word that it will have.
+        word: LastWord,
+    }
     /// A report came too late. Recorded without effect.
     LateReported {
         /// The claim it was made under.
@@ -639,67 +650,6 @@ bodies! {
         /// The report, in one line.
         what: String,
     }
-    /// The conversation of an ended job goes on as another job.
-    Continued {
-        /// The requester.
-        by: String,
-        /// The job that follows; none if the one that was to follow was never submitted.
-        job: Option<JobId>,
-    }
-    /// A job that 0.1.0 submitted got its place in a conversation.
-    Joined {
-        /// Its place.
-        position: Position,
-        /// What the jobs before it used up.
-        spent: Spending,
-    }
-    /// A process of the job submitted another job.
-    ChildSubmitted {
-        /// The submitter.
-        by: String,
-        /// The other job. Its submission follows.
-        job: JobId,
-        /// Whether it ends with this one.
-        tied: bool,
-    }
-    /// A job that a process of this one submitted has ended.
-    ChildEnded {
-        /// The other job.
-        job: JobId,
-        /// How; none if it was removed before that could be read, or never submitted.
-        outcome: Option<Outcome>,
-    }
-    /// Nothing of the job runs any more, and it ends when the jobs that are tied to it have ended.
-    ChildrenAwaited {
-        /// The last word that it will have.
-        word: LastWord,
-    }
-}
-
-/// A limit was reached. Every field has a default, so that a damaged one still stops the job.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(default)]
-pub struct LimitFired {
-    /// The attempt it stops.
-    #[serde(deserialize_with = "lenient")]
-    pub attempt: AttemptNo,
-    /// The limit.
-    #[serde(deserialize_with = "lenient")]
-    pub limit: Limit,
-    /// The measured value.
-    #[serde(deserialize_with = "lenient")]
-    pub measured: u64,
-    /// The allowed value.
-    #[serde(deserialize_with = "lenient")]
-    pub allowed: u64,
-}
-
-/// Parses a field, with the default if it does not fit its type.
-fn lenient<'de, D: Deserializer<'de>, T: Default + for<'a> Deserialize<'a>>(
-    deserializer: D,
-) -> Result<T, D::Error> {
-    let value = serde_json::Value::deserialize(deserializer)?;
-    Ok(serde_json::from_value(value).unwrap_or_default())
 }
 
 impl TurnEnded {

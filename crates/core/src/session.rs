@@ -31,6 +31,12 @@ pub struct Session {
     pub questions: Vec<Question>,
     /// The conversation after the last completed turn.
     pub conversation: Commit,
+    /// When its last turn was completed, if that was in this session.
+    pub completed_at: Option<Timestamp>,
+    /// The agent's record may hold a turn after that, which did not complete.
+    pub has_unfinished: bool,
+    /// The first of those began in the second in which the completed turn ended.
+    pub in_same_second: bool,
     /// The last turn and how it ended.
     pub last_turn: Option<(TurnNo, TurnEnding)>,
     /// The error of the last turn.
@@ -65,13 +71,20 @@ pub struct Question {
 
 impl Session {
     /// Returns the session that `started` begins. It keeps the conversation of a session that it resumes or follows in the same attempt.
-    pub(crate) fn started(started: &SessionStarted, before: Option<Session>) -> Session {
+    /// `keeps_unfinished`: a record that it resumes holds a turn that did not complete, and the agent was not told to forget it.
+    pub(crate) fn started(
+        started: &SessionStarted,
+        before: Option<Session>,
+        keeps_unfinished: bool,
+    ) -> Session {
         let resumed = started.resumed_from.is_some();
         let same_attempt = |session: &Session| session.attempt == started.attempt;
-        let conversation = before
-            .filter(|session| resumed || same_attempt(session))
-            .map(|session| session.conversation)
-            .unwrap_or_default();
+        let before = before.filter(|session| resumed || same_attempt(session));
+        let has_unfinished = match &before {
+            Some(session) if same_attempt(session) => session.has_unfinished,
+            _ => resumed && keeps_unfinished,
+        };
+        let conversation = before.map(|session| session.conversation).unwrap_or_default();
         Session {
             attempt: started.attempt,
             reference: started.reference.clone(),
@@ -84,6 +97,9 @@ impl Session {
             background: 0,
             questions: Vec::new(),
             conversation,
+            completed_at: None,
+            has_unfinished,
+            in_same_second: false,
             last_turn: None,
             last_error: None,
         }
@@ -109,21 +125,29 @@ impl Session {
         self.active.is_none() && self.background == 0 && !self.state.may_hold_turn()
     }
 
-    pub(crate) fn begin(&mut self, turn: TurnNo, clock: Option<TurnClock>) -> Result<(), &'static str> {
+    pub(crate) fn begin(
+        &mut self,
+        turn: TurnNo,
+        at: Timestamp,
+        clock: Option<TurnClock>,
+    ) -> Result<(), &'static str> {
         if self.active.is_some() {
             return Err("another turn is active");
         }
         (self.active, self.clock, self.idle) = (Some(turn), clock, None);
+        if !std::mem::replace(&mut self.has_unfinished, true) {
+            self.in_same_second = self.completed_at.is_some_and(|ended| at.0 / 1_000 <= ended.0 / 1_000);
+        }
         self.state = SessionState::Running;
         Ok(())
     }
 
-    pub(crate) fn end_turn(&mut self, ended: &TurnEnded) -> Result<(), &'static str> {
+    pub(crate) fn end_turn(&mut self, at: Timestamp, ended: &TurnEnded) -> Result<(), &'static str> {
         if self.active != Some(ended.turn) {
             return Err("that turn is not active");
         }
         match (ended.ending, &ended.commit) {
-            (TurnEnding::Completed, Some(commit)) => self.commit(commit),
+            (TurnEnding::Completed, Some(commit)) => self.commit(at, commit),
             (_, None) => {}
             (_, Some(_)) => return Err("only a completed turn changes the conversation"),
         }
@@ -147,7 +171,7 @@ impl Session {
         Ok(())
     }
 
-    fn commit(&mut self, commit: &Commit) {
+    fn commit(&mut self, at: Timestamp, commit: &Commit) {
         let conversation = &mut self.conversation;
         conversation.messages = conversation.messages.saturating_add(commit.messages);
         conversation.transcript = conversation.transcript.max(commit.transcript);
@@ -156,6 +180,8 @@ impl Session {
         if commit.resume.is_some() {
             conversation.resume.clone_from(&commit.resume);
         }
+        conversation.mark.clone_from(&commit.mark);
+        (self.completed_at, self.has_unfinished) = (Some(at), false);
     }
 
     /// Changes the state. A state that does not allow a turn ends it and closes the questions.

@@ -68,6 +68,12 @@ pub struct Spec {
     /// Resume a copy of that session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fork: bool,
+    /// Where in the record of that session its last completed turn ends, as far as that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resume_at: Option<String>,
+    /// The record holds turns after that, which did not complete, and what becomes of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<Unfinished>,
     /// The ended job that this one repeats.
     pub retry_of: Option<JobId>,
     /// The job whose tree submitted this one.
@@ -108,6 +114,8 @@ impl Spec {
             conversation: None,
             resume: None,
             fork: false,
+            resume_at: None,
+            unfinished: None,
             tied: false,
             retry_of: None,
             parent: None,
@@ -256,6 +264,10 @@ pub struct Terms {
     /// Extra arguments to resume a copy of a conversation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub fork: Vec<String>,
+    /// How it is told to forget what is recorded after a completed turn: extra arguments, in which `{}` stands for the mark of that turn, or
+    /// for an agent with a protocol the name of a request.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rewind: Vec<String>,
     /// Why a conversation of it must not be gone on with, for an agent that would lose it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub no_resume: Option<String>,
@@ -294,13 +306,22 @@ pub struct Measures {
 }
 
 impl Terms {
+    /// Reports whether the agent can forget what is recorded after a completed turn.
+    pub fn can_rewind(&self) -> bool {
+        match self.dialect {
+            Dialect::Codex => true,
+            Dialect::Claude | Dialect::Once | Dialect::Acp => !self.rewind.is_empty(),
+            Dialect::Plain => false,
+        }
+    }
+
     fn is_default(&self) -> bool {
         *self == Terms::default()
     }
 
     /// Returns the size of what the submitter chose, in bytes.
     pub(crate) fn bytes(&self) -> usize {
-        let lists = [&self.argv, &self.resume, &self.fork, &self.secrets];
+        let lists = [&self.argv, &self.resume, &self.fork, &self.rewind, &self.secrets];
         let words = lists.into_iter().flatten().map(|word| word.len() + 1);
         let rules = self.permissions.rules.iter().map(|rule| rule.pattern.len() + 1);
         let chosen = [&self.no_resume, &self.model, &self.effort].into_iter().flatten().map(String::len);
@@ -502,4 +523,14 @@ pub struct ProviderSession {
     pub provider: String,
     /// The agent's reference for it.
     pub reference: String,
+}
+
+/// What becomes of turns that did not complete when the session that holds them goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unfinished {
+    /// The agent is told to forget them first.
+    Forgotten,
+    /// They stay, because the agent cannot forget them or was not to.
+    Kept,
 }

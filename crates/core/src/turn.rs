@@ -70,6 +70,9 @@ pub struct Commit {
     pub usage: Usage,
     /// The agent's reference for resuming from here.
     pub resume: Option<String>,
+    /// Where in the agent's record the turn ends: all that is recorded after that can be forgotten.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<String>,
 }
 
 /// Tokens and money.

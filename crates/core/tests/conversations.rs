@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use lastword_core::conversation::{Position, Spending};
+use lastword_core::decide::resume::{GoesOn, How};
 use lastword_core::decide::{Refusal, answer, limit, resume, retry, rule, submit};
 use lastword_core::event::{Fact, TurnEnding, Usage};
 use lastword_core::job::Phase;
@@ -10,7 +11,7 @@ use lastword_core::limits::{Limit, Limits};
 use lastword_core::outcome::{Cause, Outcome};
 use lastword_core::question::Ask;
 use lastword_core::report::Signal;
-use lastword_core::spec::{ProviderSession, Spec};
+use lastword_core::spec::{Dialect, ProviderSession, Spec, Terms, Unfinished, Work};
 use lastword_core::view::row::{Row, Section};
 use lastword_core::{AttemptNo, Job};
 
@@ -18,7 +19,7 @@ use crate::common::{TestJob, agent, command, ends, exited, id, kinds, name_of, q
 
 /// Returns the job that continues another one, as the engine submits it.
 fn next_of(before: &mut TestJob, new: u8) -> TestJob {
-    let spec = resume::decide(&before.job, "go on", None, false).expect("it has ended");
+    let spec = resume::decide(&before.job, "go on", None, How::default()).expect("it has ended");
     before.anyone(resume::follow(&before.job, "ann", id(new)));
     let mut next = TestJob { job: Job::unborn(id(new)), ..TestJob::empty() };
     let carried = Some(Box::new(before.job.carries()));
@@ -61,7 +62,7 @@ fn c92_jobs_of_a_conversation_have_one_budget() {
     assert_eq!((second.job.spent_before, second.job.spending()), (one, both));
     assert_eq!((both.turns, both.usage.money_micros >= 7), (2, true));
     // The third turn is not begun, whichever job would have it.
-    let spec = resume::decide(&second.job, "more", None, false).expect("it has ended");
+    let spec = resume::decide(&second.job, "more", None, How::default()).expect("it has ended");
     let unborn = Job::unborn(id(3));
     let asked = |second: &TestJob, spec: &Spec| {
         let carried = Some(Box::new(second.job.carries()));
@@ -70,7 +71,7 @@ fn c92_jobs_of_a_conversation_have_one_budget() {
     assert_eq!(asked(&second, &spec), Err(Refusal::UsedUp(id(2), Limit::Turns)));
     // A limit of an ended job is that of the conversation, as long as no other job follows.
     second.anyone(limit::decide(&second.job, "ann", Limit::Turns, 3));
-    let spec = resume::decide(&second.job, "more", None, false).expect("it has ended");
+    let spec = resume::decide(&second.job, "more", None, How::default()).expect("it has ended");
     assert_eq!(kinds(&asked(&second, &spec).expect("there is a turn left")), ["submitted"]);
     assert_eq!(limit::decide(&first.job, "ann", Limit::Turns, 9), Err(Refusal::Ended(id(1))));
     let command = TestJob::ended(0);
@@ -82,7 +83,7 @@ fn c92_tokens_money_and_time_of_turns_count_over_the_conversation() {
     for (limit, value) in [(Limit::Tokens, 10), (Limit::Money, 6), (Limit::Active, 900)] {
         let mut first = turn(TestJob::queued(agent()));
         first.anyone(limit::decide(&first.job, "ann", limit, value));
-        let spec = resume::decide(&first.job, "more", None, false).expect("it has ended");
+        let spec = resume::decide(&first.job, "more", None, How::default()).expect("it has ended");
         let carried = Some(Box::new(first.job.carries()));
         let refused =
             submit::decide_next(&Job::unborn(id(2)), &Arc::new(spec), "ann", Limits::default(), carried);
@@ -150,7 +151,8 @@ fn a_job_has_its_place_in_a_conversation() {
     assert_eq!((row.conversation, row.summary.number), (Some(id(1)), 3));
     assert_eq!(row.summary.spending(), third.job.spending());
     // A fork begins another one, with nothing spent.
-    let fork = resume::decide(&second.job, "otherwise", None, true).expect("codex can");
+    let fork = resume::decide(&second.job, "otherwise", None, How { fork: true, ..How::default() })
+        .expect("codex can");
     assert_eq!((fork.conversation, fork.fork), (None, true));
 }
 
@@ -163,10 +165,112 @@ fn c91_a_job_whose_turns_did_not_complete_passes_its_session_on() {
         let begun = next_of(&mut first, 2).claimed("a", 1).intended().launched(7);
         begun.says(session()).says(Signal::TurnStarted).cancelled().emptied(exited(0))
     }] {
-        let spec = resume::decide(&cancelled.job, "again", None, false).expect("it has ended");
+        let spec = resume::decide(&cancelled.job, "again", None, How::default()).expect("it has ended");
         assert_eq!(reference(&spec).as_deref(), Some("ref-1"));
         assert_eq!(spec.conversation.map(|position| position.number), Some(3));
     }
+}
+
+/// Returns an agent that speaks this dialect, and how it is told to forget.
+fn forgetting(dialect: Dialect, rewind: &[&str]) -> Spec {
+    let rewind = rewind.iter().map(|word| (*word).to_owned()).collect();
+    let resume = vec!["--resume".to_owned()];
+    let terms = Box::new(Terms { dialect, rewind, resume, ..Terms::default() });
+    Spec::of(Work::Agent { provider: "any".to_owned(), prompt: "fix it".to_owned(), terms }, "/src")
+}
+
+/// Lets a job that waits complete one turn, and begin another one that is cancelled.
+fn cancelled_in_second_turn(test: TestJob) -> TestJob {
+    let running = test.claimed("a", 1).intended().launched(7).says(session()).says(Signal::TurnStarted);
+    let second = running.says(ends(TurnEnding::Completed)).later(1_000).says(Signal::TurnStarted);
+    second.cancelled().emptied(exited(0))
+}
+
+/// goose cuts by the second, and would cut the completed turn too.
+#[test]
+fn c91_a_turn_that_began_in_the_second_of_the_one_before_stays_where_seconds_are_cut() {
+    for (dialect, rewind, unfinished) in [
+        (Dialect::Acp, &["truncate"][..], Unfinished::Kept),
+        (Dialect::Claude, &["--resume-session-at", "{}"], Unfinished::Forgotten),
+        (Dialect::Codex, &[], Unfinished::Forgotten),
+    ] {
+        let running = TestJob::queued(forgetting(dialect, rewind)).claimed("a", 1).intended().launched(7);
+        let done = running.says(session()).says(Signal::TurnStarted).says(ends(TurnEnding::Completed));
+        let cut = done.says(Signal::TurnStarted).cancelled().emptied(exited(0));
+        assert_eq!(resume::source(&cut.job).unfinished, Some(unfinished), "{dialect:?}");
+    }
+}
+
+#[test]
+fn c91_a_turn_that_did_not_complete_is_forgotten_by_an_agent_that_can() {
+    for (dialect, rewind, unfinished) in [
+        (Dialect::Codex, &[][..], Unfinished::Forgotten),
+        (Dialect::Claude, &["--resume-session-at", "{}"], Unfinished::Forgotten),
+        (Dialect::Claude, &[], Unfinished::Kept),
+        (Dialect::Acp, &["truncate"], Unfinished::Forgotten),
+        (Dialect::Acp, &[], Unfinished::Kept),
+    ] {
+        let done = turn(TestJob::queued(forgetting(dialect, rewind)));
+        assert_eq!(resume::source(&done.job).unfinished, None, "{dialect:?}");
+        let first = cancelled_in_second_turn(TestJob::queued(forgetting(dialect, rewind)));
+        let spec = resume::decide(&first.job, "on", None, How::default()).expect("it has ended");
+        assert_eq!(
+            (spec.unfinished, spec.resume_at.as_deref()),
+            (Some(unfinished), Some("mark-1")),
+            "{dialect:?}"
+        );
+        let kept = How { keep_unfinished: true, ..How::default() };
+        let spec = resume::decide(&first.job, "on", None, kept).expect("it has ended");
+        assert_eq!(spec.unfinished, Some(Unfinished::Kept), "{dialect:?}");
+    }
+}
+
+#[test]
+fn c91_what_is_to_be_forgotten_is_passed_on_until_the_agent_has_forgotten_it() {
+    let opened = Signal::SessionStarted {
+        reference: Some("ref-1".to_owned()),
+        resumed_from: Some("ref-1".to_owned()),
+    };
+    let forgets = |test: &TestJob| {
+        let source = resume::source(&test.job);
+        source.unfinished.map(|unfinished| unfinished == Unfinished::Forgotten)
+    };
+    let mut first = cancelled_in_second_turn(TestJob::queued(forgetting(Dialect::Codex, &[])));
+    let second = next_of(&mut first, 2);
+    let on = GoesOn {
+        reference: "ref-1",
+        is_copy: false,
+        at: Some("mark-1"),
+        unfinished: Some(Unfinished::Forgotten),
+    };
+    assert_eq!(resume::of_attempt(&second.job, AttemptNo(1)), Some(on));
+    assert_eq!(forgets(&second.clone().cancelled()), Some(true), "it was never started");
+    let running = second.claimed("a", 1).intended().launched(7);
+    assert_eq!(forgets(&running.clone().cancelled().emptied(exited(0))), Some(true), "it opened no session");
+    let open = running.says(opened);
+    assert_eq!(resume::of_attempt(&open.job, AttemptNo(1)).and_then(|on| on.unfinished), None);
+    assert_eq!(forgets(&open.clone().cancelled().emptied(exited(0))), None, "it began no turn");
+    let begun = open.says(Signal::TurnStarted);
+    assert_eq!(
+        forgets(&begun.clone().cancelled().emptied(exited(0))),
+        Some(true),
+        "its turn did not complete"
+    );
+    assert_eq!(forgets(&begun.says(ends(TurnEnding::Completed)).emptied(exited(0))), None);
+}
+
+#[test]
+fn c91_a_turn_that_failed_is_forgotten_before_it_is_tried_again() {
+    let running = TestJob::queued(retried(3))
+        .claimed("a", 1)
+        .intended()
+        .launched(7)
+        .says(session())
+        .says(Signal::TurnStarted);
+    let failed = running.says(ends(TurnEnding::Completed)).says(Signal::TurnStarted).emptied(exited(1));
+    assert!(matches!(failed.job.phase, Phase::Backoff { .. }));
+    let on = resume::of_attempt(&failed.job, AttemptNo(2)).expect("its first turn completed");
+    assert_eq!((on.reference, on.at, on.unfinished), ("ref-1", Some("mark-1"), Some(Unfinished::Forgotten)));
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Questions that expire, and conversations that another job resumes.
 
 use lastword_core::conversation::Position;
+use lastword_core::decide::resume::How;
 use lastword_core::decide::{Refusal, answer, interrupt, resume, retry, rule, send};
 use lastword_core::event::{Fact, TurnEnding};
 use lastword_core::question::{Ask, AskKind, Choice, Part, Reply};
@@ -148,7 +149,7 @@ fn c88_an_answer_is_of_the_kind_that_is_asked_for() {
 #[test]
 fn c82_a_conversation_is_resumed_only_after_a_completed_turn() {
     let nothing = |what| Err(Refusal::Nothing(id(1), what));
-    let decide = |test: &TestJob| resume::decide(&test.job, "and now the tests", None, false);
+    let decide = |test: &TestJob| resume::decide(&test.job, "and now the tests", None, How::default());
     assert_eq!(decide(&TestJob::empty()), Err(Refusal::NotFound(id(1))));
     assert_eq!(decide(&TestJob::ended(0)), nothing("no conversation: it runs a command, not an agent"));
     let begun = TestJob::in_turn(agent());
@@ -180,7 +181,7 @@ fn a_conversation_is_resumed_without_the_old_reason_not_to() {
         ..Terms::default()
     };
     let done = TestJob::in_turn(with(terms)).says(ends(TurnEnding::Completed)).emptied(exited(0));
-    let next = resume::decide(&done.job, "more", None, false).expect("it has ended");
+    let next = resume::decide(&done.job, "more", None, How::default()).expect("it has ended");
     let Work::Agent { terms, .. } = next.work else { panic!("it is an agent") };
     assert_eq!(terms.no_resume, None);
 }
@@ -191,9 +192,9 @@ fn a_conversation_is_resumed_in_its_worktree() {
     let worktree = Worktree { git_dir, checkout, base: "a".repeat(40), keep: false };
     let spec = Spec { worktree: Some(worktree), cwd: "/src/sub".to_owned(), ..agent() };
     let done = TestJob::in_turn(spec.clone()).says(ends(TurnEnding::Completed)).emptied(exited(0));
-    let next = resume::decide(&done.job, "more", Some("/trees/1"), false).expect("it has ended");
+    let next = resume::decide(&done.job, "more", Some("/trees/1"), How::default()).expect("it has ended");
     assert_eq!((next.cwd.as_str(), next.worktree), ("/trees/1/sub", None));
-    let lost = resume::decide(&done.job, "more", None, false);
+    let lost = resume::decide(&done.job, "more", None, How::default());
     assert_eq!(lost, Err(Refusal::Nothing(id(1), "lost its worktree, which the conversation is about")));
     // A retry starts with a fresh worktree and a new conversation.
     let again = retry::decide(&done.job, &done.job).expect("it has ended");
@@ -210,8 +211,8 @@ fn a_fork_leaves_the_conversation_to_its_job() {
     };
     let forked = |spec: Spec| {
         let live = TestJob::in_turn(spec).says(ends(TurnEnding::Completed)).says(Signal::TurnStarted);
-        assert!(resume::decide(&live.job, "x", None, false).is_err(), "its job is still live");
-        resume::decide(&live.job, "another way", None, true)
+        assert!(resume::decide(&live.job, "x", None, How::default()).is_err(), "its job is still live");
+        resume::decide(&live.job, "another way", None, How { fork: true, ..How::default() })
     };
     for spec in [spec(Dialect::Codex, &[]), spec(Dialect::Claude, &["--fork"])] {
         let next = forked(spec).expect("it can be copied");

@@ -72,6 +72,7 @@ fn c70_a_completed_turn_is_committed_exactly_once() {
         denials: vec!["rm".to_owned(); 2],
         usage: Usage { tokens_in: 10, tokens_out: 12, money_micros: 14 },
         resume: Some("ref-1".to_owned()),
+        mark: Some("mark-1".to_owned()),
     };
     assert_eq!(conversation(&test), &twice);
     assert_eq!(test.job.attempts[0].turns_completed, 2);

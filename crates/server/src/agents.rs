@@ -101,7 +101,9 @@ pub(crate) fn check_prompt(prompt: &str) -> Result<(), Failure> {
 /// Refuses to resume a conversation that the agent would lose. The current definition counts, not that of the job: it may know of newer
 /// versions of the agent. Jobs without a conversation are refused elsewhere.
 pub(crate) fn check_resume<J: Store>(app: &App<J>, job: &Job) -> Result<(), Failure> {
-    let Some(provider) = job.provider().filter(|_| resume::source(job).0.is_some()) else { return Ok(()) };
+    let Some(provider) = job.provider().filter(|_| resume::source(job).session.is_some()) else {
+        return Ok(());
+    };
     match definitions(app)?.get(provider).and_then(|definition| definition.no_resume.as_deref()) {
         None => Ok(()),
         Some(why) => {

@@ -6,13 +6,14 @@ use lastword_core::report::Signal;
 use serde_json::{Value, json};
 
 use super::announced::{ID_BYTES_MAX, TOOLS_MAX, is_said};
+use super::replay::{self, Verdict};
 use super::{Account, Acp, Call, PartialMessage, Stage};
 use crate::ask::{self, Question};
 use crate::permission::{self, ToolUse};
 use crate::request::{Reply, Request};
 use crate::rpc::error_text;
 use crate::start::Start;
-use crate::turn::Work;
+use crate::turn::{MARK_BYTES_MAX, Work};
 use crate::value::{at, brief, items, line, text};
 
 /// Characters kept of a message until it is complete.
@@ -32,6 +33,8 @@ impl Acp {
             (Some(Call::Initialize), Ok(result)) => self.greeted(start, &result),
             (Some(Call::Session), Ok(result)) => self.opened(start, &result),
             (Some(Call::Initialize | Call::Session), Err(error)) => self.broke(failure(&error)),
+            (Some(Call::Rewind), Ok(_)) => self.ready(start),
+            (Some(Call::Rewind), Err(error)) => self.stays(&failure(&error)),
             (Some(Call::Model), Ok(result)) => {
                 self.note_options(&result);
                 self.tune(start)
@@ -51,7 +54,7 @@ impl Acp {
                 signals.extend(self.turn.end(
                     TurnEnding::Failed,
                     Some(failure(&error)),
-                    self.session.as_deref(),
+                    (self.session.as_deref(), None),
                 ));
                 self.requests.clear();
                 signals
@@ -78,12 +81,31 @@ impl Acp {
         self.note_options(result);
         let is_model = |option: &Value| text(option, &["id"]) == Some("model");
         self.model_is_option = items(result, &["configOptions"]).iter().any(is_model);
+        if start.model.is_some() && !self.model_is_option && result["models"].is_null() {
+            return self.broke("it offers no choice of models; use its own settings".to_owned());
+        }
+        match start.forget_after.as_ref().map(|_| self.replay.verdict()) {
+            None | Some(Verdict::Clean) => self.ready(start),
+            Some(Verdict::Stays(why)) => self.stays(why),
+            Some(Verdict::Cut) => {
+                self.stage = Stage::Rewinding;
+                Vec::new()
+            }
+        }
+    }
+
+    /// Gives up on a session that holds what is to be forgotten.
+    fn stays(&mut self, why: &str) -> Vec<Signal> {
+        self.broke(format!(
+            "it cannot forget the turn that did not complete: {why}; `lastword resume --keep-unfinished` goes on with it"
+        ))
+    }
+
+    /// Begins the session: nothing is left to forget.
+    fn ready(&mut self, start: &Start) -> Vec<Signal> {
         let started =
             Signal::SessionStarted { reference: self.session.clone(), resumed_from: start.resume.clone() };
         let then = match start.model {
-            Some(_) if !self.model_is_option && result["models"].is_null() => {
-                return self.broke("it offers no choice of models; use its own settings".to_owned());
-            }
             Some(_) => {
                 self.stage = Stage::Choosing;
                 Vec::new()
@@ -154,7 +176,7 @@ impl Acp {
                 Some(format!("the turn ended with stop reason `{}`", line(other.unwrap_or("none")))),
             ),
         };
-        signals.extend(self.turn.end(ending, error, self.session.as_deref()));
+        signals.extend(self.turn.end(ending, error, (self.session.as_deref(), self.last.as_deref())));
         self.requests.clear();
         signals
     }
@@ -178,7 +200,13 @@ impl Acp {
         }
         // Updates before the session is open replay its history.
         if self.stage != Stage::Open {
+            if let Some(mark) = start.forget_after.as_deref().filter(|_| self.stage == Stage::Opening) {
+                self.replay.note(update, mark);
+            }
             return Vec::new();
+        }
+        if let Some(name) = replay::name(update).filter(|name| name.len() <= MARK_BYTES_MAX) {
+            self.last = Some(name.to_owned());
         }
         match kind {
             "agent_message_chunk" => self.chunk(start, update),

@@ -48,7 +48,17 @@ impl Codex {
                 Vec::new()
             }
             (Some(Call::Thread), Ok(result)) => self.opened(start, &result),
-            (Some(Call::Initialize | Call::Thread), Err(error)) => self.broke(error_text(&error)),
+            (Some(Call::Initialize | Call::Thread), Err(error)) => self.broke(match self.stage {
+                Stage::Copied => format!("it could not forget what did not complete: {}", error_text(&error)),
+                _ => error_text(&error),
+            }),
+            (Some(Call::List), Ok(result)) => self.listed(start, &result),
+            (Some(Call::Revert), Ok(_)) => self.ready(start),
+            // Threads of earlier versions cannot be reverted, but copied.
+            (Some(Call::List | Call::Revert), Err(_)) => {
+                self.stage = Stage::Copying;
+                Vec::new()
+            }
             // The turn's id is taken from `turn/started`: before that, it cannot be interrupted.
             (Some(Call::Turn), Ok(_)) => Vec::new(),
             (Some(Call::Turn), Err(error)) => self.ended(TurnEnding::Failed, Some(error_text(&error))),
@@ -112,7 +122,7 @@ impl Codex {
             }
             "thread/closed" if own && self.thread.is_some() => {
                 self.stage = Stage::Broken;
-                self.turn.end(TurnEnding::AgentExit, None, None);
+                self.turn.end(TurnEnding::AgentExit, None, (None, None));
                 self.clean = Clean::Done;
                 vec![Signal::SessionChanged { state: SessionState::Stopped, background: 0 }]
             }
@@ -124,10 +134,44 @@ impl Codex {
         let Some(thread) = id(result, "thread") else {
             return self.broke("codex opened a thread without an id".to_owned());
         };
-        self.stage = Stage::Open;
         (self.thread, self.used) = (Some(thread), None);
         self.uses_model(text(result, &["model"]));
+        // A copy was made without what is to be forgotten.
+        let is_copy = start.fork || self.stage == Stage::Copied;
+        match start.forget_after.is_some() && !is_copy {
+            true => {
+                self.stage = Stage::Opened;
+                Vec::new()
+            }
+            false => self.ready(start),
+        }
+    }
+
+    /// Begins the session: nothing is left to forget.
+    fn ready(&mut self, start: &Start) -> Vec<Signal> {
+        self.stage = Stage::Open;
         vec![Signal::SessionStarted { reference: self.thread.clone(), resumed_from: start.resume.clone() }]
+    }
+
+    /// Handles the list of turns, the newest first: what follows the last completed one is to be forgotten.
+    fn listed(&mut self, start: &Start, result: &Value) -> Vec<Signal> {
+        let turns = items(result, &["data"]).iter().filter_map(|turn| text(turn, &["id"]));
+        let mut after = None;
+        for turn in turns.filter(|turn| turn.len() <= ID_BYTES_MAX) {
+            if Some(turn) == start.forget_after.as_deref() {
+                return match after {
+                    None => self.ready(start),
+                    Some(_) => {
+                        (self.revert_to, self.stage) = (after, Stage::Reverting);
+                        Vec::new()
+                    }
+                };
+            }
+            after = Some(turn.to_owned());
+        }
+        // Too many turns did not complete, or its record was changed.
+        self.stage = Stage::Copying;
+        Vec::new()
     }
 
     /// Notes the model whose tokens are counted from now on.
@@ -156,7 +200,8 @@ impl Codex {
         if self.clean == Clean::Later {
             self.clean = Clean::Due;
         }
-        self.turn.end(ending, error, self.thread.as_deref()).into_iter().collect()
+        let ended = self.turn.end(ending, error, (self.thread.as_deref(), self.turn_id.as_deref()));
+        ended.into_iter().collect()
     }
 
     /// Handles a rejected steering input: it becomes a prompt, or a note says that it is lost.

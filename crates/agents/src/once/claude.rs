@@ -6,7 +6,7 @@
 use serde_json::Value;
 
 use super::update::Update;
-use crate::claude::{ending, error_text, turn_cost};
+use crate::claude::{ending, error_text, mark, turn_cost};
 use crate::permission::ToolUse;
 use crate::tokens::Tokens;
 use crate::value::{at, items, joined, micros, number, text};
@@ -61,7 +61,7 @@ fn assistant(event: &Value) -> Vec<Update> {
             }
             _ => None,
         });
-    blocks.chain(spent).collect()
+    blocks.chain(spent).chain(mark(event).map(Update::Mark)).collect()
 }
 
 fn tool_ended(block: &Value) -> Option<Update> {

@@ -40,6 +40,7 @@ pub(crate) mod serve;
 pub(crate) mod show;
 mod submit;
 pub(crate) mod trust;
+mod unfinished;
 pub(crate) mod version;
 pub(crate) mod wait;
 mod which;

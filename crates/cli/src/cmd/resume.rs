@@ -6,7 +6,7 @@ use lastword_client::jobs;
 use super::attach::{self, Stay};
 use super::run::print_started;
 use super::send::advised;
-use super::{job_env, prompt, submit};
+use super::{job_env, prompt, submit, unfinished};
 use crate::client::Client;
 use crate::failure::Outcome;
 use crate::settings::Settings;
@@ -25,6 +25,9 @@ pub(crate) struct Args {
     /// Continue with a copy and leave the original conversation unchanged; its job may still be running
     #[arg(long)]
     fork: bool,
+    /// Leave turns that did not complete in the conversation; otherwise the agent is told to forget them, if it can
+    #[arg(long)]
+    keep_unfinished: bool,
     /// Job whose conversation to continue
     #[arg(value_name = "JOB", value_parser = super::which::reference, add = super::completion::jobs())]
     job: String,
@@ -41,9 +44,13 @@ pub(crate) async fn run(
 ) -> Outcome {
     let prompt = prompt::read(&args.prompt)?;
     prompt::say_options(client.ui(), program(), "resume", &args.prompt);
+    if !args.keep_unfinished {
+        unfinished::say(&client, &client.job(&args.job).await?, args.fork).await?;
+    }
     let env = job_env::passed_on(&client);
     let result = submit::submit(&client, |attributes| {
-        let resume = Resume { prompt: prompt.clone(), fork: args.fork, env: env.clone(), attributes };
+        let (fork, keep_unfinished) = (args.fork, args.keep_unfinished);
+        let resume = Resume { prompt: prompt.clone(), fork, keep_unfinished, env: env.clone(), attributes };
         jobs::resume(&args.job, &resume).once()
     });
     let result = result.await;

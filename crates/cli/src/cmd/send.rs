@@ -3,7 +3,7 @@
 use lastword_api::{Accepted, Code, Job, Message};
 use lastword_client::{Call, jobs};
 
-use super::{job_env, prompt, submit};
+use super::{job_env, prompt, submit, unfinished};
 use crate::client::Client;
 use crate::failure::{Failure, Outcome};
 use crate::ui::describe;
@@ -60,6 +60,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 
 /// Sends a message to an agent that has ended: its conversation goes on.
 async fn go_on(client: &Client, job: &Job, asked: Message) -> Result<Accepted, Failure> {
+    unfinished::say(client, job, false).await?;
     let env = Some(job_env::passed_on(client));
     let message = Message { env, attributes: submit::attributes(client), ..asked };
     let sent = client.call(&jobs::send(&job.id, &message).once()?).await;

@@ -36,7 +36,8 @@ pub(crate) struct Args {
 /// Checks an address: a host and a port, and nothing that belongs to a URL.
 fn reachable(text: &str) -> Result<String, String> {
     let (host, port) = text.rsplit_once(':').ok_or("write it as HOST:PORT")?;
-    let is_host = !host.is_empty() && !host.contains(['/', '@', ' ']) && (host.starts_with('[') || !host.contains(':'));
+    let is_host =
+        !host.is_empty() && !host.contains(['/', '@', ' ']) && (host.starts_with('[') || !host.contains(':'));
     match (is_host, port.parse::<u16>()) {
         (true, Ok(1..)) => Ok(text.to_owned()),
         (true, _) => Err(format!("`{port}` is no port")),

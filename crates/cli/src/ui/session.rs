@@ -1,6 +1,6 @@
 //! Renders an agent's conversation: its questions, its turns, what it has spent.
 
-use lastword_api::{Cause, Job, Question, Session, Turn, TurnEnding, Usage};
+use lastword_api::{Cause, Job, Question, Session, Turn, TurnEnding, Unfinished, Usage};
 
 use super::Ui;
 use super::style::Style;
@@ -47,6 +47,12 @@ pub(super) fn lines(job: &Job, session: &Session, clock: &Clock, style: Style, w
         let more = format!("lastword resume {} PROMPT", describe::reference(job));
         lines.push(fact("resume", &more, style, width));
     }
+    let unfinished = match &session.unfinished {
+        Some(Unfinished::Forgotten) => Some("the last turn is forgotten when the conversation goes on"),
+        Some(Unfinished::Kept) => Some("the last turn stays in the conversation: the agent cannot forget it"),
+        _ => None,
+    };
+    lines.extend(unfinished.map(|what| fact("not done", what, style, width)));
     lines
 }
 

@@ -20,7 +20,9 @@ pub fn decide(job: &Job, newest: &Job) -> Result<Spec, Refusal> {
         if !newest.is_ended() {
             return Err(Refusal::NotEnded(newest.id));
         }
-        (again.resume, again.fork) = resume::source(newest);
+        let source = resume::source(newest);
+        again.fork = source.is_copied;
+        source.into_spec(&mut again);
         again.conversation = resume::position(newest);
         again.limits = newest.limits;
     }

@@ -1,6 +1,7 @@
 //! Folds what an agent reports: its session, turns, questions and usage.
 
 use super::fold::Followed;
+use crate::decide::resume;
 use crate::event::{
     QuestionAsked, QuestionClosed, SessionChanged, SessionStarted, Spent, TurnEnded, TurnEnding, TurnStarted,
 };
@@ -8,6 +9,7 @@ use crate::ids::Timestamp;
 use crate::job::Job;
 use crate::outcome::Cause;
 use crate::session::{Session, TurnClock};
+use crate::spec::Unfinished;
 
 impl Job {
     pub(super) fn heard(&mut self, offset: u64) -> Followed {
@@ -20,7 +22,9 @@ impl Job {
     pub(super) fn session_started(&mut self, started: &SessionStarted) -> Followed {
         self.heard(started.offset)?;
         self.expect_open(started.attempt)?;
-        self.session = Some(Session::started(started, self.session.take()));
+        let keeps_unfinished = resume::of_attempt(self, started.attempt)
+            .is_some_and(|on| on.unfinished == Some(Unfinished::Kept));
+        self.session = Some(Session::started(started, self.session.take(), keeps_unfinished));
         self.drop_moot_answers();
         Ok(())
     }
@@ -32,7 +36,7 @@ impl Job {
         Ok(())
     }
 
-    pub(super) fn turn_started(&mut self, started: &TurnStarted) -> Followed {
+    pub(super) fn turn_started(&mut self, at: Timestamp, started: &TurnStarted) -> Followed {
         self.heard(started.offset)?;
         if started.turn != self.turns.next() {
             return Err("the turn is not the next one");
@@ -40,7 +44,7 @@ impl Job {
         self.turns = started.turn;
         let rested_ms = self.open_attempt().map_or(0, |attempt| attempt.rested_ms);
         let clock = started.awake.map(|began| TurnClock { began, rested_ms });
-        self.expect_session()?.begin(started.turn, clock)
+        self.expect_session()?.begin(started.turn, at, clock)
     }
 
     pub(super) fn question_asked(&mut self, at: Timestamp, asked: &QuestionAsked) -> Followed {
@@ -71,7 +75,7 @@ impl Job {
 
     pub(super) fn turn_ended(&mut self, at: Timestamp, ended: &TurnEnded) -> Followed {
         self.heard(ended.offset)?;
-        self.expect_session()?.end_turn(ended)?;
+        self.expect_session()?.end_turn(at, ended)?;
         self.active_ms = self.active_ms.saturating_add(ended.active_ms.unwrap_or(0));
         self.drop_moot_answers();
         match ended.ending {

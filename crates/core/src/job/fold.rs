@@ -107,7 +107,7 @@ impl Job {
             Fact::InputDelivered(delivered) => self.input_delivered(delivered),
             Fact::SessionStarted(started) => self.session_started(started),
             Fact::SessionChanged(changed) => self.session_changed(changed),
-            Fact::TurnStarted(started) => self.turn_started(started),
+            Fact::TurnStarted(started) => self.turn_started(at, started),
             Fact::QuestionAsked(asked) => self.question_asked(at, asked),
             Fact::QuestionClosed(closed) => self.question_closed(closed),
             Fact::ItemCompleted(item) => self.heard(item.offset),

@@ -87,6 +87,7 @@ pub(crate) fn commit() -> Commit {
         denials: vec!["rm".to_owned()],
         usage: Usage { tokens_in: 5, tokens_out: 6, money_micros: 7 },
         resume: Some("ref-1".to_owned()),
+        mark: Some("mark-1".to_owned()),
     }
 }
 

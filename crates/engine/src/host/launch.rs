@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use lastword_agents::{Start, with_variables};
+use lastword_core::decide::resume;
 use lastword_core::receipt::{LaunchError, LaunchStep};
 use lastword_core::report::{Found, Report};
 use lastword_core::spec::{Io, Spec, Work};
@@ -13,7 +14,7 @@ use lastword_proc::{Error, Input, Keep, Launch, Launched, clock, limits};
 use super::env;
 use super::local::LocalHost;
 use super::locate::tree;
-use super::session::{AHEAD_MAX, resumed};
+use super::session::AHEAD_MAX;
 use super::traits::Order;
 use crate::Env;
 
@@ -44,10 +45,11 @@ impl LocalHost {
             Work::Command { argv } => argv.clone(),
             Work::Agent { terms, .. } => {
                 // Loading its conversation would destroy it.
-                if let (Some(why), Some(_)) = (&terms.no_resume, resumed(job, attempt)) {
+                let on = resume::of_attempt(job, attempt);
+                if let (Some(why), Some(_)) = (&terms.no_resume, on) {
                     return failed(format!("its conversation cannot be resumed: {why}"));
                 }
-                let start = Start::of(spec, &cwd.to_string_lossy(), resumed(job, attempt));
+                let start = Start::of(spec, &cwd.to_string_lossy(), on);
                 start.map(|(start, terms)| start.argv(terms)).unwrap_or_default()
             }
         };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lastword_agents::{self as agents, Dialogue, Heard, Outgoing, Start};
+use lastword_core::decide::resume;
 use lastword_core::receipt::Exit;
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::{AttemptNo, Epoch, InputNo, Job, TurnNo};
@@ -108,7 +109,8 @@ impl AgentSession {
     ) -> Result<Option<AgentSession>, String> {
         let Some(spec) = job.spec.as_ref().filter(|spec| spec.work.reports_turns()) else { return Ok(None) };
         let cwd = host.cwd(job.id, spec);
-        let Some((start, terms)) = Start::of(spec, &cwd.to_string_lossy(), resumed(job, no)) else {
+        let Some((start, terms)) = Start::of(spec, &cwd.to_string_lossy(), resume::of_attempt(job, no))
+        else {
             return Ok(None);
         };
         let (dir, checkpoint) =
@@ -417,15 +419,6 @@ pub(super) fn exit_of(report: &Report) -> Option<Exit> {
     match report {
         Report::Located { found: Found::Ended(receipt), .. } => receipt.exit,
         _ => None,
-    }
-}
-
-/// Returns the conversation that an attempt continues: for a later attempt that of the one before, if a turn of it counts.
-pub(super) fn resumed(job: &Job, attempt: AttemptNo) -> Option<&str> {
-    let session = job.session.as_ref()?;
-    match session.attempt == attempt {
-        true => session.resumed_from.as_deref(),
-        false => session.resume_reference(),
     }
 }
 

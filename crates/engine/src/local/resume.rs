@@ -1,5 +1,6 @@
 //! `resume` and `retry`: a new job goes on where an ended one stopped. Of a conversation that is its newest job, whichever was named.
 
+use lastword_core::decide::resume::How;
 use lastword_core::decide::{Refusal, resume, retry};
 use lastword_core::spec::Spec;
 use lastword_core::{Job, JobId, OwnerId};
@@ -23,15 +24,15 @@ impl<J: Store> Engine<J> {
         &self,
         new: JobId,
         id: JobId,
-        (prompt, fork): (&str, bool),
+        (prompt, how): (&str, How),
         env: Env,
         by: &str,
     ) -> Result<Job, Error> {
         let job = self.desk().load(id).await?;
-        let job = if fork { job } else { self.desk().newest_of(&job).await? };
+        let job = if how.fork { job } else { self.desk().newest_of(&job).await? };
         let worktree = self.worktree(job.id).filter(|path| path.is_dir());
         let worktree = worktree.as_deref().and_then(std::path::Path::to_str);
-        let spec = resume::decide(&job, prompt, worktree, fork)?;
+        let spec = resume::decide(&job, prompt, worktree, how)?;
         self.go_on(new, &job, spec, env, by).await
     }
 

@@ -239,6 +239,7 @@ impl Program {
             denials: Vec::new(),
             usage: self.usage(),
             resume: self.random.chance(50).then(|| "r".to_owned()),
+            mark: None,
         };
         self.say(Signal::TurnEnded { ending, error: None, commit })
     }

@@ -6,6 +6,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Accepted, Code, Interrupt, Problem, Resume};
 use lastword_core::TurnNo;
+use lastword_core::decide::resume::How;
 use lastword_core::decide::rule;
 use lastword_store::Store;
 
@@ -140,7 +141,8 @@ pub(crate) async fn resume<J: Store>(
     }
     let env = environment(&asked.env, asked.attributes.as_ref(), app.about().fleet.is_some())?;
     let (by, engine) = (principal.name(), app.engine());
-    let prompt = (asked.prompt.as_str(), asked.fork);
+    let how = How { fork: asked.fork, keep_unfinished: asked.keep_unfinished };
+    let prompt = (asked.prompt.as_str(), how);
     let resume = async |new, id| engine.resume_as(new, id, prompt, env, by).await;
     derive_job(&app, principal, reference, ("resume", key.as_deref(), &asked), resume).await
 }

@@ -7,6 +7,7 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse as _;
 use lastword_api::{Accepted, Code, Message, Problem};
+use lastword_core::decide::resume::How;
 use lastword_core::{Job, JobId};
 use lastword_engine::Until;
 use lastword_store::Store;
@@ -152,7 +153,7 @@ async fn go_on<J: Store>(
     agents::check_resume(app, newest)?;
     let env = message.env.clone().unwrap_or_default();
     let env = environment(&env, message.attributes.as_ref(), app.about().fleet.is_some())?;
-    let prompt = (message.text.as_str(), false);
+    let prompt = (message.text.as_str(), How::default());
     let made = app.engine().resume_as(new, newest.id, prompt, env, principal.name()).await;
     let (job, _) = make_once(app, new, made).await?;
     Ok(accepted(0, Some(job.id)))

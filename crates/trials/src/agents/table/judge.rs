@@ -15,6 +15,9 @@ pub(super) const PROMISES: &[u16] = &[56, 69, 70, 76, 77, 78, 79, 81, 82];
 /// Facts by which an agent tells of the turn it works on.
 const OF_A_TURN: &[&str] = &["item_completed", "question_asked"];
 
+/// Facts that may follow a last word: none changes how the job ended.
+const AFTER_THE_END: &[&str] = &["late_reported", "continued", "limit_changed", "rule_removed"];
+
 /// States of a session in which no turn is active.
 const AT_REST: &[&str] = &["ready", "interrupted", "stopped", "errored"];
 
@@ -38,7 +41,7 @@ fn conversation(facts: &[Value]) -> Result<BTreeMap<u64, String>, String> {
     for fact in facts {
         let (kind, data) = (fact["type"].as_str().unwrap_or_default(), &fact["data"]);
         let turn = data["turn"].as_u64();
-        if is_over && kind != "late_reported" {
+        if is_over && !AFTER_THE_END.contains(&kind) {
             return Err(format!("{kind} after the last word"));
         }
         match (kind, active) {

@@ -145,7 +145,9 @@ pub(super) const ROWS: &[Row] = &[
         .except(&[("gemini", NO_LOADING)]),
     Row::new("resume-after-kill", &[82], "a turn that was cut off is not run again, and the conversation continues", recovery::resume_after_kill)
         .except(&[("gemini", NO_LOADING)]),
-    Row::new("resume-too-early", &[82], "without a completed turn it is refused, and nothing runs again", recovery::resume_too_early),
+    Row::new("resume-too-early", &[82, 91], "without a completed turn the next job has a new session, and nothing runs again", recovery::resume_too_early),
+    Row::new("forget-cancelled", &[91], "a cancelled turn: the next job's model is not told of it, or the user was told before that it will be", recovery::forget_cancelled)
+        .except(&[("gemini", NO_LOADING)]),
     Row::new("fork", &[], "another job continues a copy, and the original conversation is unchanged", recovery::fork)
         .except(&[("goose", NO_FORK), ("opencode", NO_FORK), ("gemini", NO_FORK)]),
     Row::new("one-shot", &[56], "its one-prompt form: an answer, a tool, a failure, a kill and a resume", once::all),

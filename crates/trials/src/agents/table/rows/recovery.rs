@@ -1,5 +1,7 @@
 //! Rows about recovery: the daemon dies in the middle of a turn, and a conversation goes on in another job.
 
+use rustix::time::{ClockId, clock_gettime};
+
 use super::super::setup::{Job, Setup, kill};
 
 const ALLOW: &[&str] = &["--permissions", "allow"];
@@ -110,9 +112,17 @@ pub(super) fn resume_too_early(setup: &Setup) -> Result<(), String> {
     let job = super::ending::interrupted(setup)?;
     job.tell("cancel", &[]).or_else(super::ending::cancelled)?;
     job.ends("cancelled", "user")?;
-    match job.tell("resume", &["--detach", "Go on. [[say second]]"]) {
-        Err(why) if why.contains("none of its turns completed") => once(setup, "slow"),
-        other => Err(format!("it was resumed from a turn that was not completed: {other:?}")),
+    let next = setup.job(job.tell("resume", &["--detach", "Go on. [[say second]]"])?);
+    next.completes(1)?;
+    let from = next.nth("session_started", 1)?["resumed_from"].take();
+    if !from.is_null() {
+        return Err(format!("it goes on from {from}, of which no turn was completed"));
+    }
+    let log = setup.model.log();
+    let before = log.iter().find(|record| record.about == "say second").map(|record| record.prompts_before);
+    match before {
+        Some(0) => once(setup, "slow"),
+        before => Err(format!("the model was told {before:?} prompts that did not complete")),
     }
 }
 
@@ -130,4 +140,42 @@ pub(super) fn resume_after_kill(setup: &Setup) -> Result<(), String> {
     resumed(setup, &job)?.completes(1)?;
     once(setup, "hang")?;
     remembered(setup)
+}
+
+/// Agents that have no way to forget a turn.
+const REMEMBERS: &[&str] = &["opencode"];
+
+/// A turn is cancelled while its model answers, in a job that goes on with a conversation. Then that goes on twice: what was forgotten must
+/// not come back.
+pub(super) fn forget_cancelled(setup: &Setup) -> Result<(), String> {
+    let job = setup.run(&[], "Begin. [[say first]]")?;
+    job.completes(1)?;
+    let cut = resumed(setup, &job)?;
+    cut.completes(1)?;
+    // goose cuts its record by the second, and this model answers at once: a person's next prompt comes later.
+    let second = || clock_gettime(ClockId::Realtime).tv_sec;
+    let ended = second();
+    setup.until("the second is over", || (second() > ended).then_some(()))?;
+    let cut = setup.job(cut.tell("resume", &["--detach", "Drop the table. [[hang]]"])?);
+    setup.asked("hang")?;
+    cut.tell("cancel", &[]).or_else(super::ending::cancelled)?;
+    cut.ends("cancelled", "user")?;
+    let output = setup.product.run(&["resume", &cut.id, "--detach", "Go on. [[say third]]"])?;
+    let (id, said) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    setup.job(id.trim().to_owned()).completes(1)?;
+    let last = setup.job(cut.tell("resume", &["--detach", "Go on. [[say fourth]]"])?);
+    last.completes(1)?;
+    let remembers = REMEMBERS.contains(&setup.agent.name);
+    if said.contains("cannot forget it") != remembers {
+        return Err(format!("before it went on, the user was told: {said:?}"));
+    }
+    let extra = usize::from(remembers);
+    let log = setup.model.log();
+    for (directive, prompts) in [("say third", 2 + extra), ("say fourth", 3 + extra)] {
+        let before = log.iter().find(|record| record.about == directive).map(|record| record.prompts_before);
+        if before != Some(prompts) {
+            return Err(format!("{before:?} prompts came before that of `{directive}`, and not {prompts}"));
+        }
+    }
+    Ok(())
 }

@@ -56,8 +56,12 @@ impl World {
         }
         let now = self.now();
         let Some(watched) = self.witness.get_mut(&job) else { return Ok(()) };
-        if matches!(event.fact, Fact::LastWord(_)) {
-            watched.ended_at = Some(now);
+        match &event.fact {
+            Fact::LastWord(_) => watched.ended_at = Some(now),
+            Fact::AttemptEnded(ended) if ended.receipt.empty_at.is_none() => {
+                watched.unseen.push((ended.attempt, now));
+            }
+            _ => {}
         }
         watched.known.witness(event, &self.places)
     }

@@ -294,11 +294,16 @@ impl World {
         found.map(|(key, place)| (key.host, place))
     }
 
-    /// Returns how long the trees of the attempts before were there, at most.
+    /// Returns how long the trees of the attempts before were there, at most: one whose end no keeper saw, until that was stored.
     pub(super) fn ran_before(&self, job: JobId, attempt: AttemptNo) -> u64 {
+        let unseen = self.witness.get(&job).map_or(&[][..], |watched| &watched.unseen);
         let earlier = of(&self.places, job).filter(|(key, _)| key.attempt < attempt);
-        let trees = earlier.filter_map(|(_, place)| place.tree.as_ref());
-        trees.map(|tree| tree.gone_at.unwrap_or(self.now).saturating_sub(tree.launched_at)).sum()
+        let trees = earlier.filter_map(|(key, place)| Some((key.attempt, place.tree.as_ref()?)));
+        let ages = trees.map(|(attempt, tree)| {
+            let stored = unseen.iter().find(|(no, _)| *no == attempt).map(|(_, at)| *at);
+            stored.or(tree.gone_at).unwrap_or(self.now).saturating_sub(tree.launched_at)
+        });
+        ages.sum()
     }
 
     fn look_at_clock(&mut self) {

@@ -8,11 +8,12 @@
 
 use std::collections::BTreeMap;
 
-use lastword_core::InputNo;
 use lastword_core::event::{Commit, SessionState, TurnEnding, Usage};
+use lastword_core::provider::{Refused, Reset};
 use lastword_core::question::Reply;
 use lastword_core::report::Signal;
 use lastword_core::spec::Permission;
+use lastword_core::{InputNo, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -76,6 +77,9 @@ pub(crate) struct Claude {
     /// The model of the message that is arriving.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
+    /// When the quota is restored, in seconds since 1970, as long as the provider rejects requests because of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota_until: Option<u64>,
     /// The cost of the process up to its last result, in millionths of a dollar.
     money_micros: u64,
 }
@@ -108,6 +112,10 @@ impl Protocol for Claude {
             }
             (Some("system"), Some("session_state_changed")) => self.state_changed(&event),
             (Some("stream_event"), _) => self.streamed(start, &event),
+            (Some("rate_limit_event"), _) => {
+                self.quota_until = quota_until(&event);
+                Vec::new()
+            }
             (Some("assistant"), _) => self.assistant(&event),
             (Some("user"), _) => self.user(&event),
             (Some("control_request"), _) => self.control_request(start, &event),
@@ -392,6 +400,7 @@ impl Claude {
             resume: text(event, &["session_id"]).map(str::to_owned),
             mark: self.last.take(),
         };
+        signals.extend(refused(event, self.quota_until));
         let has_error = !matches!(ending, TurnEnding::Completed | TurnEnding::Aborted);
         let error = has_error.then(|| error_text(event, subtype));
         signals.push(Signal::TurnEnded { ending, error, commit });
@@ -456,10 +465,28 @@ pub(crate) fn ending(event: &Value, subtype: &str) -> TurnEnding {
         _ if reason.starts_with("aborted") => TurnEnding::Aborted,
         _ if text(event, &["stop_reason"]) == Some("refusal") => TurnEnding::Refused,
         "success" if !is_error && matches!(reason, "" | "completed") => TurnEnding::Completed,
-        "success" if number(event, &["api_error_status"]) == Some(429) => TurnEnding::Limited,
+        "success" if matches!(number(event, &["api_error_status"]), Some(429 | 529)) => TurnEnding::Limited,
         "error_max_turns" | "error_max_budget_usd" => TurnEnding::Limited,
         _ => TurnEnding::Failed,
     }
+}
+
+/// Returns when the quota is restored, if requests are rejected until then.
+pub(crate) fn quota_until(event: &Value) -> Option<u64> {
+    let info = at(event, &["rate_limit_info"])?;
+    let is_rejected = text(info, &["status"]) == Some("rejected");
+    number(info, &["resetsAt"]).filter(|_| is_rejected)
+}
+
+/// Returns that the provider refused to answer, if that ended the turn. Without a time a request was too much for an API key.
+pub(crate) fn refused(event: &Value, quota_until: Option<u64>) -> Option<Signal> {
+    let (why, reset) = match (number(event, &["api_error_status"])?, quota_until) {
+        (429, Some(at)) => (Refused::Quota, Reset::At(Timestamp(at.saturating_mul(1_000)))),
+        (429, None) => (Refused::Quota, Reset::Unknown),
+        (529, _) => (Refused::Overload, Reset::Unknown),
+        _ => return None,
+    };
+    (event["is_error"] == true).then_some(Signal::ProviderRefused { why, reset })
 }
 
 /// Returns the cost of a turn, if it is listed by model. The total would include earlier processes of the conversation.

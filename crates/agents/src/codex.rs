@@ -63,6 +63,9 @@ pub(crate) struct Codex {
     /// The model of the thread.
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
+    /// When its quota is restored, in seconds since 1970, while a window of it is used up.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    quota_until: Option<u64>,
     /// The first turn to forget.
     #[serde(skip_serializing_if = "Option::is_none")]
     revert_to: Option<String>,

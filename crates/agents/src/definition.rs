@@ -29,6 +29,11 @@ pub struct Definition {
     /// Extra arguments to resume a copy of it.
     #[serde(default)]
     pub fork: Vec<String>,
+    /// It says when its provider refuses to answer, although its dialect need not.
+    #[serde(default)]
+    tells_refusals: bool,
+    /// The account of its provider, whose jobs share a quota.
+    account: Option<String>,
     /// How it is told to forget what is recorded after a completed turn: extra arguments, or the name of a request of its protocol.
     #[serde(default)]
     pub rewind: Vec<String>,
@@ -87,6 +92,8 @@ pub struct Chosen {
     pub model: Option<String>,
     /// The effort.
     pub effort: Option<String>,
+    /// The account of its provider.
+    pub account: Option<String>,
     /// Further arguments of its program.
     pub args: Vec<String>,
 }
@@ -134,7 +141,7 @@ impl Definition {
 
     /// Returns the terms of a job of this agent; if it cannot have what was chosen, the reason.
     pub fn terms(&self, chosen: Chosen) -> Result<Terms, String> {
-        let Chosen { mut permissions, model, effort, args } = chosen;
+        let Chosen { mut permissions, model, effort, account, args } = chosen;
         permissions.rules = ToolNames::new(self.dialect, &self.tools).check(permissions.rules)?;
         let mut argv = self.command.clone();
         // Options must come before `--`.
@@ -160,10 +167,12 @@ impl Definition {
             prices: self.prices.and_then(Dollars::prices),
             model_prices: BTreeMap::new(),
             measures: Some(self.measures()),
+            tells_refusals: self.tells_refusals || matches!(self.dialect, Dialect::Claude | Dialect::Codex),
             env: self.env.clone(),
             secrets: self.secrets.clone(),
             model,
             effort,
+            account: account.or_else(|| self.account.clone()),
         })
     }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 
-use lastword_core::decide::resume::GoesOn;
+use lastword_core::decide::resume;
 use lastword_core::event::Usage;
 use lastword_core::report::Signal;
-use lastword_core::spec::{Dialect, Permissions, Prices, Spec, Terms, Unfinished, Work};
+use lastword_core::spec::{Dialect, Permissions, Prices, Terms, Unfinished, Work};
+use lastword_core::{AttemptNo, Job};
 
 use crate::prices::price_of;
 use crate::tokens::Tokens;
@@ -39,13 +40,13 @@ pub struct Start {
 }
 
 impl Start {
-    /// Returns the start of an attempt of a job with this spec, in this folder, and the session that it goes on with. `None` for a plain
-    /// command.
-    pub fn of<'a>(spec: &'a Spec, cwd: &str, on: Option<GoesOn<'_>>) -> Option<(Start, &'a Terms)> {
-        let Work::Agent { prompt, terms, .. } = &spec.work else { return None };
+    /// Returns the start of an attempt of a job in this folder. `None` for a plain command.
+    pub fn of<'a>(job: &'a Job, attempt: AttemptNo, cwd: &str) -> Option<(Start, &'a Terms)> {
+        let Work::Agent { terms, .. } = &job.spec.as_ref()?.work else { return None };
+        let on = resume::of_attempt(job, attempt);
         let forgets = on.filter(|on| on.unfinished == Some(Unfinished::Forgotten));
         let start = Start {
-            prompt: prompt.clone(),
+            prompt: resume::prompt_of_attempt(job, attempt).to_owned(),
             cwd: cwd.to_owned(),
             resume: on.map(|on| on.reference.to_owned()),
             fork: on.is_some_and(|on| on.is_copy),

@@ -139,7 +139,7 @@ fn a_success_with_is_error_failed() {
     let expected = [
         &format!("Failed (API Error: 500 fake error 500. {gateway})"),
         "Completed",
-        &format!("Failed (API Error: 529 fake error 529. {gateway})"),
+        &format!("Limited (API Error: 529 fake error 529. {gateway})"),
         "Limited (API Error: Request rejected (429) · fake error 429)",
         "Completed",
         "Completed",
@@ -368,6 +368,31 @@ fn a_resumed_session_names_the_one_it_resumes() {
     driver.write_next(&with(&[input(1, "more")]));
     driver.read(INIT);
     assert_eq!(driver.transcript(), "turn");
+}
+
+/// The event with the time comes before the failed result; one that only warns says nothing.
+#[test]
+fn c95_the_quota_is_restored_when_the_event_before_the_end_says() {
+    let failed = |status: u16| {
+        json!({ "type": "result", "subtype": "success", "is_error": true, "api_error_status": status, "result": "no" })
+            .to_string()
+    };
+    let event = |status: &str| {
+        let info = json!({ "status": status, "resetsAt": 50, "rateLimitType": "five_hour" });
+        json!({ "type": "rate_limit_event", "rate_limit_info": info }).to_string()
+    };
+    for (lines, said) in [
+        (vec![event("rejected"), failed(429)], "refused: Quota At(Timestamp(50000))\nLimited"),
+        (vec![event("rejected"), event("allowed"), failed(429)], "refused: Quota Unknown\nLimited"),
+        (vec![event("allowed_warning"), failed(429)], "refused: Quota Unknown\nLimited"),
+        (vec![failed(529)], "refused: Overload Unknown\nLimited"),
+        (vec![failed(500)], "Failed"),
+    ] {
+        let mut driver = working(driver());
+        lines.iter().for_each(|line| drop(driver.read(line)));
+        let transcript = driver.transcript();
+        assert!(transcript.starts_with(&format!("{said} (no)")), "{transcript}");
+    }
 }
 
 /// What a sub-agent's model says is in another record.

@@ -26,6 +26,13 @@ pub struct AgentRequest {
     /// How much the model is to think, by the agent's word for it, such as `high`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
+    /// If its provider's quota is used up, or it is overloaded: wait for that for so many milliseconds at most, without a slot and without a
+    /// process, and go on. Absent: such a turn fails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_for_quota_ms: Option<u64>,
+    /// The account of its provider. Jobs with the same one share a quota; without it, all jobs of the agent do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
     /// Further arguments of its program. Those that would break its protocol or the rules of the job are refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,

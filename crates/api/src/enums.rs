@@ -191,6 +191,10 @@ open_enums! {
         Children = "children",
         /// A worker with the labels that it needs.
         Worker = "worker",
+        /// The quota of its provider's account, which is used up.
+        Quota = "quota",
+        /// Its provider, which is overloaded.
+        Overload = "overload",
         /// Its dependencies.
         Dependencies = "dependencies",
         /// A point in time.

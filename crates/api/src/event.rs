@@ -70,6 +70,7 @@ fn attempt(fact: &Fact) -> Option<u32> {
         Fact::SessionStarted(started) => started.attempt,
         Fact::AttemptEnded(ended) => ended.attempt,
         Fact::RetryScheduled(retry) => retry.attempt,
+        Fact::ProviderAwaited(awaited) => awaited.attempt,
         Fact::LastWord(word) => word.attempt?,
         _ => return None,
     };
@@ -145,6 +146,13 @@ fn data(fact: &Fact) -> Value {
             "cut_short": ended.cut_short.map(Cause::from),
         }),
         Fact::RetryScheduled(retry) => json!({ "due_at": Time::from(retry.due) }),
+        Fact::ProviderAwaited(awaited) => json!({
+            "account": awaited.wait.account,
+            "why": awaited.wait.why,
+            "until": Time::from(awaited.wait.until),
+            "ends_at": Time::from(awaited.wait.ends_at),
+        }),
+        Fact::ProviderOpened(opened) => json!({ "due_at": Time::from(opened.due) }),
         Fact::LastWord(word) => json!({
             "outcome": Outcome::from(word.outcome),
             "outcome_detail": OutcomeDetail::of(word.outcome),
@@ -177,6 +185,7 @@ fn offset(fact: &Fact) -> Option<u64> {
         Fact::ItemCompleted(item) => Some(item.offset),
         Fact::Spent(spent) => Some(spent.offset),
         Fact::TurnEnded(ended) => Some(ended.offset),
+        Fact::ProviderRefused(refused) => Some(refused.offset),
         _ => None,
     }
 }
@@ -193,6 +202,9 @@ fn session_fields(fact: &Fact) -> Value {
         Fact::QuestionAsked(asked) => question_asked(asked),
         Fact::QuestionClosed(closed) => json!({ "question": closed.question }),
         Fact::ItemCompleted(item) => json!({ "title": item.title }),
+        Fact::ProviderRefused(refused) => {
+            json!({ "why": refused.why, "until": refused.until.map(Time::from) })
+        }
         Fact::Spent(spent) if spent.overcounted_micros > 0 => {
             json!({ "overcounted_micros": spent.overcounted_micros })
         }

@@ -2,7 +2,7 @@
 
 use lastword_core::job::Phase as CorePhase;
 use lastword_core::view::row::{self, PhaseName};
-use lastword_core::{Timestamp, job, spec};
+use lastword_core::{Timestamp, job, provider, spec};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -71,7 +71,10 @@ impl Waits {
             CorePhase::Queued { waits: job::Waits::Slot } => (WaitsFor::Slot, None),
             CorePhase::Queued { waits: job::Waits::Dependencies } => (WaitsFor::Dependencies, None),
             CorePhase::Queued { waits: job::Waits::Until(at) } => (WaitsFor::Time, Some(at)),
-            CorePhase::Backoff { until } => (WaitsFor::Time, Some(until)),
+            CorePhase::Backoff { until } => match &job.provider_wait {
+                Some(wait) if !wait.is_opened => (on_provider(wait), Some(wait.until)),
+                _ => (WaitsFor::Time, Some(until)),
+            },
             CorePhase::Awaiting(_) => (WaitsFor::Children, None),
             _ => return None,
         };
@@ -84,6 +87,9 @@ impl Waits {
         let (on, until) = match (row.phase, row.due) {
             _ if row.summary.awaits => (WaitsFor::Children, None),
             (PhaseName::Queued, _) if row.summary.unmet > 0 => (WaitsFor::Dependencies, None),
+            (PhaseName::Backoff, None) if let Some(wait) = &row.summary.provider_wait => {
+                (on_provider(wait), Some(wait.until))
+            }
             (PhaseName::Queued | PhaseName::Backoff, Some(due)) if due > now => (WaitsFor::Time, Some(due)),
             (PhaseName::Queued | PhaseName::Backoff, _) => (WaitsFor::Slot, None),
             _ => return None,
@@ -101,5 +107,13 @@ impl After {
     /// Converts a dependency.
     pub fn of(dependency: &spec::Dependency) -> After {
         After { job: dependency.job.to_string(), on: dependency.on.into() }
+    }
+}
+
+/// Returns what a job waits for whose provider refused to answer.
+fn on_provider(wait: &provider::Wait) -> WaitsFor {
+    match wait.why {
+        provider::Refused::Quota => WaitsFor::Quota,
+        provider::Refused::Overload => WaitsFor::Overload,
     }
 }

@@ -159,6 +159,12 @@ facts! {
     AttemptEnded = "attempt_ended",
     /// Another attempt will follow.
     RetryScheduled = "retry_scheduled",
+    /// The provider of the agent refused to answer.
+    ProviderRefused = "provider_refused",
+    /// It waits until its provider answers again, and another attempt will follow.
+    ProviderAwaited = "provider_awaited",
+    /// It may ask its provider again.
+    ProviderOpened = "provider_opened",
     /// The job ended. Nothing changes it any more.
     LastWord = "last_word",
     /// A report came too late. Recorded without effect.
@@ -237,7 +243,8 @@ impl Fact {
             | Fact::Joined(_)
             | Fact::ChildSubmitted(_)
             | Fact::ChildEnded(_)
-            | Fact::ChildrenAwaited(_) => false,
+            | Fact::ChildrenAwaited(_)
+            | Fact::ProviderOpened(_) => false,
             Fact::Released(_)
             | Fact::LaunchIntended(_)
             | Fact::Launched(_)
@@ -260,6 +267,8 @@ impl Fact {
             | Fact::TurnEnded(_)
             | Fact::AttemptEnded(_)
             | Fact::RetryScheduled(_)
+            | Fact::ProviderRefused(_)
+            | Fact::ProviderAwaited(_)
             | Fact::Unknown(_) => true,
         }
     }
@@ -276,9 +285,11 @@ macro_rules! bodies {
 }
 
 mod limit_fired;
+mod provider;
 mod related;
 
 pub use limit_fired::LimitFired;
+pub use provider::{ProviderAwaited, ProviderOpened, ProviderRefused};
 pub use related::{ChildEnded, ChildSubmitted, Continued, Joined};
 
 bodies! {

@@ -7,6 +7,7 @@ mod conversation;
 mod family;
 mod fold;
 mod owner;
+mod provider_wait;
 mod requests;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::event::{AttemptEnded, LastWord, Paused, SessionState, TurnEnding, Usa
 use crate::ids::{AttemptNo, Awake, Epoch, Fence, HostId, InputNo, JobId, OwnerId, Seq, Timestamp, TurnNo};
 use crate::limits::{Clock, Limit, Limits};
 use crate::outcome::Cause;
+use crate::provider;
 use crate::question::{self, Reply, StandingRule};
 use crate::receipt::{Proof, Rung, Tree};
 use crate::session::Session;
@@ -92,6 +94,12 @@ pub struct Job {
     pub children: Vec<Child>,
     /// Those that ended because this one did.
     pub children_stopped: Vec<JobId>,
+    /// How it waits for its provider, or tries it again.
+    pub provider_wait: Option<Box<provider::Wait>>,
+    /// How its next or open attempt goes on after its provider refused to answer.
+    pub again: Option<Box<provider::Again>>,
+    /// What began the active or last turn, if that was not the prompt of the attempt.
+    pub turn_text: Option<String>,
     /// The number of late reports recorded.
     pub late: u32,
     /// Whether a user gave up on the host of the open attempt.
@@ -235,6 +243,8 @@ pub struct Attempt {
     pub asked: Option<Awake>,
     /// Awake milliseconds in which a person was asked before.
     pub rested_ms: u64,
+    /// Its provider refused to answer, which is no try of the job.
+    pub was_refused: bool,
     /// How it ended.
     pub end: Option<Arc<AttemptEnded>>,
 }
@@ -316,6 +326,9 @@ impl Job {
             continued_by: None,
             children: Vec::new(),
             children_stopped: Vec::new(),
+            provider_wait: None,
+            again: None,
+            turn_text: None,
             late: 0,
             abandoned: false,
             foreign: false,
@@ -362,6 +375,11 @@ impl Job {
             Some(end) => attempt.tree.is_some() || end.receipt.proof != Proof::NeverStarted,
             None => attempt.tree.is_some(),
         })
+    }
+
+    /// Reports whether the model answered in the active or last turn.
+    pub fn has_answer(&self) -> bool {
+        self.session.as_ref().is_some_and(|session| session.answered)
     }
 
     /// Returns the active turn.
@@ -464,6 +482,8 @@ impl Job {
             _ if self.holder.is_some() => None,
             Phase::Queued { waits: Waits::Slot } => Some(self.queued_at),
             Phase::Queued { waits: Waits::Until(at) } => Some(at),
+            // Its account decides when it may try.
+            Phase::Backoff { .. } if self.provider_wait.as_ref().is_some_and(|wait| !wait.is_opened) => None,
             Phase::Backoff { until } => Some(until),
             _ => None,
         }

@@ -28,6 +28,7 @@ pub mod life;
 pub mod limits;
 pub mod outcome;
 pub mod owner;
+pub mod provider;
 pub mod question;
 pub mod receipt;
 pub mod reference;

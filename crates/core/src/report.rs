@@ -6,6 +6,7 @@ use crate::budget::Standing;
 use crate::effects::Effect;
 use crate::event::{Commit, SessionState, TurnEnding, Usage};
 use crate::ids::{AttemptNo, Awake, InputNo};
+use crate::provider::{Refused, Reset};
 use crate::question::{Ask, Edit};
 use crate::receipt::{LaunchError, Receipt, Rung, Tree};
 
@@ -165,6 +166,13 @@ pub enum Signal {
     Unpriced {
         /// The model.
         model: String,
+    },
+    /// Its provider refuses to answer. The end of the turn follows.
+    ProviderRefused {
+        /// Why.
+        why: Refused,
+        /// Until when.
+        reset: Reset,
     },
     /// The turn ended.
     TurnEnded {

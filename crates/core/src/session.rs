@@ -4,6 +4,7 @@
 
 use crate::event::{Commit, QuestionAsked, SessionStarted, SessionState, TurnEnded, TurnEnding};
 use crate::ids::{AttemptNo, Awake, Timestamp, TurnNo};
+use crate::provider::Refused;
 use crate::question::Ask;
 
 /// An agent's session.
@@ -37,6 +38,10 @@ pub struct Session {
     pub has_unfinished: bool,
     /// The first of those began in the second in which the completed turn ended.
     pub in_same_second: bool,
+    /// Its model answered in the active or last turn.
+    pub answered: bool,
+    /// Its provider refused to answer in the active or last turn: why, and until when if it said so.
+    pub refused: Option<(Refused, Option<Timestamp>)>,
     /// The last turn and how it ended.
     pub last_turn: Option<(TurnNo, TurnEnding)>,
     /// The error of the last turn.
@@ -100,6 +105,8 @@ impl Session {
             completed_at: None,
             has_unfinished,
             in_same_second: false,
+            answered: false,
+            refused: None,
             last_turn: None,
             last_error: None,
         }
@@ -135,6 +142,7 @@ impl Session {
             return Err("another turn is active");
         }
         (self.active, self.clock, self.idle) = (Some(turn), clock, None);
+        (self.answered, self.refused) = (false, None);
         if !std::mem::replace(&mut self.has_unfinished, true) {
             self.in_same_second = self.completed_at.is_some_and(|ended| at.0 / 1_000 <= ended.0 / 1_000);
         }

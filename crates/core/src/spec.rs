@@ -76,6 +76,9 @@ pub struct Spec {
     pub unfinished: Option<Unfinished>,
     /// The ended job that this one repeats.
     pub retry_of: Option<JobId>,
+    /// If its provider refuses to answer, it waits for that so many milliseconds at most, and goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait_for_quota: Option<u64>,
     /// The job whose tree submitted this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<JobId>,
@@ -116,6 +119,7 @@ impl Spec {
             fork: false,
             resume_at: None,
             unfinished: None,
+            wait_for_quota: None,
             tied: false,
             retry_of: None,
             parent: None,
@@ -281,6 +285,9 @@ pub struct Terms {
     /// What it reports while a turn runs; `None` if 0.1.0 recorded it. A limit on anything else is refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub measures: Option<Measures>,
+    /// It says when its provider refuses to answer.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tells_refusals: bool,
     /// Variables of its environment, unless the job's own environment has them.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
@@ -293,6 +300,9 @@ pub struct Terms {
     /// The effort that the submitter chose.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub effort: Option<String>,
+    /// The account of its provider: jobs with the same one share a quota. Without it, all jobs of the agent do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub account: Option<String>,
 }
 
 /// What an agent reports while a turn runs.
@@ -324,7 +334,10 @@ impl Terms {
         let lists = [&self.argv, &self.resume, &self.fork, &self.rewind, &self.secrets];
         let words = lists.into_iter().flatten().map(|word| word.len() + 1);
         let rules = self.permissions.rules.iter().map(|rule| rule.pattern.len() + 1);
-        let chosen = [&self.no_resume, &self.model, &self.effort].into_iter().flatten().map(String::len);
+        let chosen = [&self.no_resume, &self.model, &self.effort, &self.account]
+            .into_iter()
+            .flatten()
+            .map(String::len);
         // A price has four numbers, and four more for long requests.
         let prices = self.model_prices.keys().map(|model| model.len() + 64);
         let prices = prices.chain(self.env.iter().map(|(name, value)| name.len() + value.len()));

@@ -12,6 +12,7 @@ mod outage;
 mod owner;
 mod pause;
 mod property;
+mod provider;
 mod questions;
 mod rig;
 mod sessions;

@@ -11,6 +11,7 @@ use lastword_core::decide::reschedule;
 use lastword_core::{Job, JobId, Timestamp};
 use tokio::sync::{Notify, mpsc};
 
+use crate::accounts::Accounts;
 use crate::due::Due;
 use crate::lock::lock;
 use crate::tasks::Tasks;
@@ -25,6 +26,8 @@ pub(crate) struct Agenda {
     pub(crate) due: Due,
     /// Writes whose result is unknown.
     pub(crate) unconfirmed: Unconfirmed,
+    /// Jobs that wait for their providers.
+    pub(crate) accounts: Mutex<Accounts>,
     /// Groups that may have something to claim now.
     claimable: Mutex<BTreeSet<String>>,
     /// Jobs that ended, to be wound up, and those whose children must end.
@@ -44,6 +47,7 @@ impl Agenda {
             tasks: Tasks::default(),
             due: Due::default(),
             unconfirmed: Unconfirmed::default(),
+            accounts: Mutex::default(),
             claimable: Mutex::default(),
             ended,
             sweep: AtomicBool::new(false),
@@ -60,6 +64,9 @@ impl Agenda {
             let _ = self.ended.send(job.clone());
         }
         let Some(spec) = &job.spec else { return };
+        if spec.wait_for_quota.is_some() && lock(&self.accounts).note(job) {
+            self.wake();
+        }
         match job.due() {
             Some(due) if due > now => {
                 self.due.add(due, &spec.group);

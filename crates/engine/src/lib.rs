@@ -12,6 +12,7 @@
 //! Tests: with real keepers in `crates/cli/tests/engine`, because keepers are forked from the executable; with simulated ones in
 //! `crates/proof` (`engine_sim`).
 
+mod accounts;
 mod agenda;
 mod answers;
 mod changes;

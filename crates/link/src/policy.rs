@@ -157,10 +157,11 @@ mod tests {
     fn every_kind_of_fact_has_a_right() {
         let owner = "released launch_intended launched adopted stop_began rung_climbed limit_fired limit_neared paused \
             unpaused rested input_delivered session_started session_changed turn_started question_asked \
-            question_closed item_completed spent turn_ended attempt_ended retry_scheduled last_word children_awaited";
+            question_closed item_completed spent turn_ended attempt_ended retry_scheduled last_word children_awaited \
+            provider_refused provider_awaited";
         let none = "submitted dependency_settled dependency_removed rescheduled cancel_requested limit_changed \
             labels_changed input_requested rule_added rule_removed interrupt_requested abandoned claimed continued joined \
-            child_submitted child_ended";
+            child_submitted child_ended provider_opened";
         let mut rights: BTreeMap<&str, Right> =
             [("answer_requested", Right::Derived), ("late_reported", Right::Late)].into();
         rights.extend(owner.split_whitespace().map(|kind| (kind, Right::Owner)));

@@ -135,9 +135,9 @@ pub(crate) fn work<J: Store>(app: &App<J>, request: &AgentRequest) -> Result<Wor
         let available = names.join(", ");
         return Err(Failure::invalid(format!("unknown agent `{name}`; the agents are {available}")));
     };
-    let AgentRequest { model, effort, args, .. } = request.clone();
-    check_words(model.iter().chain(&effort).chain(&args))?;
-    let chosen = Chosen { permissions, model, effort, args };
+    let AgentRequest { model, effort, account, args, .. } = request.clone();
+    check_words(model.iter().chain(&effort).chain(&account).chain(&args))?;
+    let chosen = Chosen { permissions, model, effort, account, args };
     let refused = |why: String| Failure::invalid(format!("`{}`: {why}", request.name));
     let mut terms = Box::new(definition.terms(chosen).map_err(refused)?);
     let prices = own_prices(&app.about().prices)

@@ -1,6 +1,7 @@
 //! The meaning of the lines that an ACP agent writes.
 
 use lastword_core::event::TurnEnding;
+use lastword_core::provider::{Refused, Reset};
 use lastword_core::question::{Change, Edit};
 use lastword_core::report::Signal;
 use serde_json::{Value, json};
@@ -14,7 +15,7 @@ use crate::request::{Reply, Request};
 use crate::rpc::error_text;
 use crate::start::Start;
 use crate::turn::{MARK_BYTES_MAX, Work};
-use crate::value::{at, brief, items, line, text};
+use crate::value::{at, brief, items, line, number, text};
 
 /// Characters kept of a message until it is complete.
 const HEAD_CHARS_MAX: usize = 240;
@@ -51,11 +52,10 @@ impl Acp {
             (Some(Call::Prompt), Ok(result)) => self.ended(start, &result),
             (Some(Call::Prompt), Err(error)) => {
                 let mut signals = self.end_message();
-                signals.extend(self.turn.end(
-                    TurnEnding::Failed,
-                    Some(failure(&error)),
-                    (self.session.as_deref(), None),
-                ));
+                let refused = refused(&error);
+                let ending = if refused.is_some() { TurnEnding::Limited } else { TurnEnding::Failed };
+                signals.extend(refused);
+                signals.extend(self.turn.end(ending, Some(failure(&error)), (self.session.as_deref(), None)));
                 self.requests.clear();
                 signals
             }
@@ -345,6 +345,19 @@ impl Acp {
         self.tools.insert(tool.to_owned(), title);
         Some(Signal::ToolStarted)
     }
+}
+
+/// Returns that the provider refused to answer, by the error of gemini: it names a pause, or none for the quota of a day.
+fn refused(error: &Value) -> Option<Signal> {
+    let message = text(error, &["message"]).unwrap_or_default();
+    if number(error, &["code"]) != Some(429) {
+        return None;
+    }
+    let pause = message.split_once("retry after ").and_then(|(_, rest)| rest.split_once('s'));
+    let seconds = pause.and_then(|(seconds, _)| seconds.trim().parse::<f64>().ok());
+    let reset = seconds.filter(|seconds| *seconds >= 0.0);
+    let reset = reset.map_or(Reset::Unknown, |seconds| Reset::After((seconds * 1_000.0).ceil() as u64));
+    Some(Signal::ProviderRefused { why: Refused::Quota, reset })
 }
 
 /// Returns the names that a rule may have for one use: that of the tool, its kind, its title.

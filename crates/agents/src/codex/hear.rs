@@ -1,6 +1,8 @@
 //! The meaning of the lines that Codex writes.
 
+use lastword_core::Timestamp;
 use lastword_core::event::{SessionState, TurnEnding};
+use lastword_core::provider::{Refused, Reset};
 use lastword_core::report::Signal;
 use serde_json::Value;
 
@@ -27,12 +29,13 @@ const TOOLS: [&str; 8] = [
 ];
 
 /// Error kinds that mean a limit of Codex or its model was reached.
-const LIMITS: [&str; 5] = [
+const LIMITS: [&str; 6] = [
     "usageLimitExceeded",
     "rateLimitExceeded",
     "sessionBudgetExceeded",
     "contextWindowExceeded",
     "flexUnavailable",
+    "serverOverloaded",
 ];
 
 /// Error kinds that mean the model refused.
@@ -89,6 +92,10 @@ impl Codex {
             }
             "item/completed" => self.completed(own, &params["item"]),
             "thread/tokenUsage/updated" => self.counted(start, own, params),
+            "account/rateLimits/updated" => {
+                self.quota_until = quota_until(&params["rateLimits"]);
+                Vec::new()
+            }
             "serverRequest/resolved" => self.requests.close(&params["requestId"]).into_iter().collect(),
             "thread/status/changed" if own => {
                 let work = match text(params, &["status", "type"]) {
@@ -118,7 +125,9 @@ impl Codex {
                     return Vec::new();
                 }
                 let (ending, error) = ending(&params["turn"]);
-                self.ended(ending, error)
+                let refused = refused(&params["turn"]["error"]["codexErrorInfo"], self.quota_until);
+                let refused = refused.filter(|_| ending == TurnEnding::Limited);
+                refused.into_iter().chain(self.ended(ending, error)).collect()
             }
             "thread/closed" if own && self.thread.is_some() => {
                 self.stage = Stage::Broken;
@@ -274,6 +283,27 @@ fn ending(turn: &Value) -> (TurnEnding, Option<String>) {
     (ending, error.filter(|_| ending != TurnEnding::Completed))
 }
 
+/// Returns when the quota is restored: when the last window that is used up ends.
+fn quota_until(limits: &Value) -> Option<u64> {
+    let used_up = ["primary", "secondary"].iter().map(|window| &limits[*window]);
+    let used_up = used_up.filter(|window| window["usedPercent"].as_f64().is_some_and(|used| used >= 100.0));
+    used_up.filter_map(|window| number(window, &["resetsAt"])).max()
+}
+
+/// Returns that the provider refused to answer, if that is why a turn failed.
+fn refused(info: &Value, quota_until: Option<u64>) -> Option<Signal> {
+    let status = info.as_object().and_then(|kinds| kinds.values().next());
+    let status = status.and_then(|kind| number(kind, &["httpStatusCode"]));
+    let reset = quota_until.map_or(Reset::Unknown, |at| Reset::At(Timestamp(at.saturating_mul(1_000))));
+    let (why, reset) = match (info.as_str(), status) {
+        (Some("usageLimitExceeded"), _) => (Refused::Quota, reset),
+        (Some("rateLimitExceeded"), _) | (_, Some(429)) => (Refused::Overload, Reset::Unknown),
+        (Some("serverOverloaded"), _) | (_, Some(503 | 529)) => (Refused::Overload, Reset::Unknown),
+        _ => return None,
+    };
+    Some(Signal::ProviderRefused { why, reset })
+}
+
 fn failure(info: &Value) -> TurnEnding {
     // Some kinds are plain strings, others objects with the HTTP status of the model's server.
     let status = info.as_object().and_then(|kinds| kinds.values().next());
@@ -281,7 +311,7 @@ fn failure(info: &Value) -> TurnEnding {
     match info.as_str() {
         Some(word) if LIMITS.contains(&word) => TurnEnding::Limited,
         Some(word) if REFUSALS.contains(&word) => TurnEnding::Refused,
-        _ if status == Some(429) => TurnEnding::Limited,
+        _ if matches!(status, Some(429 | 503 | 529)) => TurnEnding::Limited,
         _ => TurnEnding::Failed,
     }
 }

@@ -114,6 +114,7 @@ pub(crate) fn line_of(signal: &Signal) -> String {
                 commit.messages, usage.tokens_in, usage.tokens_out, usage.money_micros
             )
         }
+        Signal::ProviderRefused { why, reset } => format!("refused: {why:?} {reset:?}"),
         other => format!("{other:?}"),
     }
 }

@@ -72,6 +72,8 @@ fn waits_briefly(waits: &Waits, group: &str) -> String {
             None => format!(", worker with {}", clean(&waits.labels.join(", "))),
         },
         (WaitsFor::Children, _) => ", its jobs run".to_owned(),
+        (WaitsFor::Quota, _) => ", quota".to_owned(),
+        (WaitsFor::Overload, _) => ", provider overloaded".to_owned(),
         (WaitsFor::Dependencies, Some(first)) => format!(", after {first}{more}"),
         (WaitsFor::Conversation, Some(first)) => format!(", conversation of {first}"),
         _ => String::new(),
@@ -202,6 +204,12 @@ pub(crate) fn waits(waits: &Waits, in_ms: impl Fn(lastword_api::Time) -> u64) ->
         (WaitsFor::Paused, _) => "waiting: its group is paused".to_owned(),
         (WaitsFor::Budget, Some(until)) => {
             format!("budget spent, new one in {}", duration::show_ms(in_ms(until)))
+        }
+        (WaitsFor::Quota, Some(until)) => {
+            format!("quota used up; it goes on in {}", duration::show_ms(in_ms(until)))
+        }
+        (WaitsFor::Overload, Some(until)) => {
+            format!("provider overloaded; it tries again in {}", duration::show_ms(in_ms(until)))
         }
         (WaitsFor::Time, Some(until)) => format!("due in {}", duration::show_ms(in_ms(until))),
         (WaitsFor::Dependencies, _) => format!("waiting for {}", dependencies(waits)),

@@ -1,6 +1,6 @@
 //! The screen of a job: name, timeline, receipt, limits, last lines of output.
 
-use lastword_api::{IoKind, Job, Phase, SessionState};
+use lastword_api::{IoKind, Job, Phase, SessionState, Waits, WaitsFor};
 
 use super::style::Style;
 use super::{Ui, describe, receipt, session, timeline};
@@ -43,7 +43,9 @@ pub(crate) fn screen(job: &Job, tail: Option<&str>, ui: &Ui) -> Vec<String> {
 
 /// Returns the jobs that a queued job waits for, uncut.
 fn waits(job: &Job, clock: &Clock) -> Vec<String> {
-    let waits = job.waits.iter().filter(|waits| !waits.by.is_empty());
+    let is_told =
+        |waits: &&Waits| !waits.by.is_empty() || matches!(waits.on, WaitsFor::Quota | WaitsFor::Overload);
+    let waits = job.waits.iter().filter(is_told);
     waits.map(|waits| format!("  {}", describe::waits(waits, |until| between(clock.now(), until)))).collect()
 }
 

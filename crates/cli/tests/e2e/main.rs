@@ -29,6 +29,7 @@ mod once;
 mod paused;
 mod plain;
 mod profiles;
+mod quota;
 mod reader;
 mod receipts;
 mod refusals;

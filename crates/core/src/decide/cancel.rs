@@ -2,7 +2,7 @@
 //!
 //! A running job ends only when its tree is gone. A job with nothing running ends at once.
 
-use super::{Decision, Refusal, end};
+use super::{Decision, Refusal, end, family};
 use crate::event::CancelRequested;
 use crate::ids::Timestamp;
 use crate::job::{Job, Phase};
@@ -29,7 +29,7 @@ pub fn decide(job: &Job, cancel: &Cancel, now: Timestamp) -> Decision {
         Phase::Queued { .. } | Phase::Backoff { .. } => {
             let begun = if job.has_begun() { Begun::WhileRunning } else { Begun::BeforeStart };
             let (outcome, cause) = (Outcome::Cancelled(begun), cancel.asked.into());
-            Ok(vec![end::word(job, end::unstarted(outcome, cause, &cancel.by, Some(now)))])
+            Ok(vec![family::word(job, end::unstarted(outcome, cause, &cancel.by, Some(now)))])
         }
         Phase::Launching | Phase::Running => Ok(vec![request.into()]),
         // A repeated request changes nothing, unless it adds force. A job that stops because of a failed turn may be retried, and

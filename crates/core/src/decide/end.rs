@@ -13,7 +13,8 @@
 //! 7. An agent that reports turns: completed if its last turn did and no input is left; its exit status does not count. Anything else:
 //!    the exit status of the leader.
 
-use crate::event::{AttemptEnded, ChildrenAwaited, Fact, LastWord, RetryScheduled, TurnEnded, TurnEnding};
+use super::{family, provider};
+use crate::event::{AttemptEnded, Fact, LastWord, ProviderAwaited, RetryScheduled, TurnEnded, TurnEnding};
 use crate::ids::{AttemptNo, Awake, Timestamp};
 use crate::job::{Attempt, Job};
 use crate::limits::Limit;
@@ -47,15 +48,22 @@ pub(super) fn attempt(
     }
     let ran_ms = over_at.and_then(|at| attempt.ran_ms(at)).or_else(|| logged_ms(job, attempt));
     let has_time = job.wall_left().is_none_or(|left| ran_ms.unwrap_or(0) < left);
+    let failed = (outcome, cause) == (Outcome::Failed, Cause::Agent);
+    let wait = if failed && has_time { provider::wait(job, attempt, now) } else { provider::Waits::No };
     let retry = retry_due(job, outcome, cause, &receipt, error.is_some(), now).filter(|_| has_time);
-    let error = error.or_else(|| {
-        agent_error(job, attempt).filter(|_| (outcome, cause) == (Outcome::Failed, Cause::Agent))
-    });
+    let error = error.or_else(|| agent_error(job, attempt).filter(|_| failed));
+    let error = match &wait {
+        provider::Waits::TooLong(why) => {
+            Some(error.map_or_else(|| why.clone(), |error| format!("{error}; {why}")))
+        }
+        _ => error,
+    };
     facts
         .push(AttemptEnded { attempt: attempt.no, outcome, cause, error, receipt, cut_short, ran_ms }.into());
-    facts.push(match retry {
-        Some(due) => RetryScheduled { attempt: attempt.no.next(), due }.into(),
-        None => word(job, last_word(job, outcome, cause, Some(attempt.no))),
+    facts.push(match (wait, retry) {
+        (provider::Waits::Yes(wait), _) => ProviderAwaited { attempt: attempt.no.next(), wait }.into(),
+        (_, Some(due)) => RetryScheduled { attempt: attempt.no.next(), due }.into(),
+        (_, None) => family::word(job, last_word(job, outcome, cause, Some(attempt.no))),
     });
     facts
 }
@@ -90,14 +98,6 @@ pub(super) fn unstarted(
     requested_at: Option<Timestamp>,
 ) -> LastWord {
     LastWord { outcome, cause, attempt: None, requested_at, by: Some(by.to_owned()) }
-}
-
-/// Returns the last word of a job, or the fact that it waits for the jobs that are tied to it.
-pub(super) fn word(job: &Job, word: LastWord) -> Fact {
-    match job.tied().next() {
-        None => word.into(),
-        Some(_) => ChildrenAwaited { word }.into(),
-    }
 }
 
 fn last_word(job: &Job, outcome: Outcome, cause: Cause, attempt: Option<AttemptNo>) -> LastWord {
@@ -204,7 +204,8 @@ fn is_idle(proof: Proof, error: bool) -> bool {
 
 /// Counts the ended attempts: those before anything was started, and the tries.
 fn ended_attempts(job: &Job) -> (u32, u32) {
-    let ended = job.attempts.iter().filter_map(|attempt| attempt.end.as_ref());
+    let tried = job.attempts.iter().filter(|attempt| !attempt.was_refused);
+    let ended = tried.filter_map(|attempt| attempt.end.as_ref());
     let (idles, tries): (Vec<_>, Vec<_>) =
         ended.partition(|end| is_idle(end.receipt.proof, end.error.is_some()));
     (idles.len() as u32, tries.len() as u32)

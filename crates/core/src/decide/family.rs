@@ -2,7 +2,7 @@
 //! fails or reaches a limit, and a parent that completed waits for it. The parent knows its children by its own log.
 
 use super::{Decision, Refusal};
-use crate::event::{ChildEnded, ChildSubmitted, Fact, LastWord};
+use crate::event::{ChildEnded, ChildSubmitted, ChildrenAwaited, Fact, LastWord};
 use crate::ids::JobId;
 use crate::job::{Job, Phase};
 use crate::outcome::Outcome;
@@ -120,4 +120,12 @@ pub fn child_ended(job: &Job, child: JobId, outcome: Option<Outcome>) -> Decisio
         return Err(Refusal::NeedsNewerReader(job.id));
     }
     Ok(facts)
+}
+
+/// Returns the last word of a job, or the fact that it waits for the jobs that are tied to it.
+pub(super) fn word(job: &Job, word: LastWord) -> Fact {
+    match job.tied().next() {
+        None => word.into(),
+        Some(_) => ChildrenAwaited { word }.into(),
+    }
 }

@@ -8,13 +8,14 @@
 
 use super::limit;
 use crate::event::{
-    Fact, ItemCompleted, QuestionAsked, QuestionClosed, SessionChanged, SessionStarted, SessionState, Spent,
-    TurnEnded, TurnEnding, TurnStarted, Usage,
+    Fact, ItemCompleted, ProviderRefused, QuestionAsked, QuestionClosed, SessionChanged, SessionStarted,
+    SessionState, Spent, TurnEnded, TurnEnding, TurnStarted, Usage,
 };
 use crate::ids::{Awake, Now, TurnNo};
 use crate::job::Job;
 use crate::limits::Limit;
 use crate::outcome::Cause;
+use crate::provider::Reset;
 use crate::question;
 use crate::report::{Pulse, Signal};
 
@@ -93,6 +94,15 @@ fn follow(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) -> V
             vec![Spent { offset, usage: Usage::default(), overcounted_micros: *money_micros }.into()]
         }
         Signal::Unpriced { model } => unpriced(job, offset, model, pulse),
+        Signal::ProviderRefused { why, reset } if job.active_turn().is_some() => {
+            let until = match *reset {
+                Reset::Unknown => None,
+                Reset::At(until) => Some(until),
+                Reset::After(ms) => Some(now.wall.plus_ms(ms)),
+            };
+            vec![ProviderRefused { offset, why: *why, until }.into()]
+        }
+        Signal::ProviderRefused { .. } => Vec::new(),
         Signal::TurnEnded { ending: reported, error, commit } => match job.active_turn() {
             // A turn ends once.
             None => Vec::new(),

@@ -89,7 +89,7 @@ pub struct Source {
     /// It is to be copied first.
     pub is_copied: bool,
     /// Where in its record the last completed turn ends.
-    at: Option<String>,
+    pub(crate) at: Option<String>,
     /// What becomes of what is recorded after that, if anything is.
     pub unfinished: Option<Unfinished>,
 }
@@ -159,6 +159,10 @@ pub struct GoesOn<'a> {
 pub fn of_attempt(job: &Job, attempt: AttemptNo) -> Option<GoesOn<'_>> {
     let spec = job.spec.as_ref()?;
     let Work::Agent { terms, .. } = &spec.work else { return None };
+    if let Some(again) = job.again.as_ref().filter(|again| again.attempt == attempt) {
+        let (is_copy, at, unfinished) = (again.is_copy, again.at.as_deref(), again.unfinished);
+        return again.reference.as_deref().map(|reference| GoesOn { reference, is_copy, at, unfinished });
+    }
     let of_spec = || {
         let earlier = spec.resume.as_ref()?;
         let (reference, at) = (earlier.reference.as_str(), spec.resume_at.as_deref());
@@ -176,6 +180,16 @@ pub fn of_attempt(job: &Job, attempt: AttemptNo) -> Option<GoesOn<'_>> {
     let unfinished = is_before.then(|| fate(terms, at.is_some(), session.in_same_second));
     // The conversation of an earlier attempt is the job's own: no copy is needed.
     Some(GoesOn { reference, is_copy: false, at, unfinished })
+}
+
+/// Returns the first prompt of an attempt: that of the job, or what its provider refused to answer before.
+pub fn prompt_of_attempt(job: &Job, attempt: AttemptNo) -> &str {
+    let again = job.again.as_ref().filter(|again| again.attempt == attempt);
+    match (again, job.spec.as_ref().map(|spec| &spec.work)) {
+        (Some(again), _) => &again.prompt,
+        (None, Some(Work::Agent { prompt, .. })) => prompt,
+        (None, _) => "",
+    }
 }
 
 /// Returns the place of the job that follows in its conversation.

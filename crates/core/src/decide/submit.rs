@@ -86,6 +86,9 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
         _ if spec.work.is_agent() && spec.io != Io::Null => {
             Err(Refusal::Invalid("an agent takes no pipe or terminal: it is driven through its protocol"))
         }
+        _ if spec.wait_for_quota.is_some() && !tells_refusals(spec) => Err(Refusal::Invalid(
+            "its agent does not say when its quota is used up, so it cannot wait for that",
+        )),
         _ if spec.parent == Some(job.id) => Err(Refusal::Invalid("it is its own parent")),
         Spec { worktree: Some(worktree), .. } if !is_worktree(worktree, &spec.cwd) => Err(Refusal::Invalid(
             "its worktree needs a full commit id and absolute paths, and its folder must be inside the checkout",
@@ -110,4 +113,8 @@ fn is_worktree(worktree: &Worktree, cwd: &str) -> bool {
     let is_below = below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     let is_plain = !cwd.split('/').any(|part| part == "..");
     is_commit && is_absolute(&worktree.git_dir) && is_absolute(&worktree.checkout) && is_below && is_plain
+}
+
+fn tells_refusals(spec: &Spec) -> bool {
+    matches!(&spec.work, Work::Agent { terms, .. } if terms.tells_refusals)
 }

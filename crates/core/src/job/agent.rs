@@ -53,6 +53,7 @@ impl Job {
         self.drop_moot_answers();
         self.expect_session()?.ask(asked, at);
         self.questions_asked += 1;
+        self.answered();
         if let Some((attempt, awake)) = self.open_attempt_mut().zip(asked.awake) {
             attempt.asked.get_or_insert(awake);
         }
@@ -68,6 +69,9 @@ impl Job {
 
     pub(super) fn spent(&mut self, spent: &Spent) -> Followed {
         self.heard(spent.offset)?;
+        if spent.usage.tokens_out > 0 {
+            self.provider_wait = None;
+        }
         self.usage.add(spent.usage);
         self.usage.money_micros = self.usage.money_micros.saturating_sub(spent.overcounted_micros);
         Ok(())
@@ -80,6 +84,7 @@ impl Job {
         self.drop_moot_answers();
         match ended.ending {
             TurnEnding::Completed => {
+                self.provider_wait = None;
                 if let Some(attempt) = self.open_attempt_mut() {
                     attempt.turns_completed += 1;
                 }

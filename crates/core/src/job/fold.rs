@@ -110,7 +110,13 @@ impl Job {
             Fact::TurnStarted(started) => self.turn_started(at, started),
             Fact::QuestionAsked(asked) => self.question_asked(at, asked),
             Fact::QuestionClosed(closed) => self.question_closed(closed),
-            Fact::ItemCompleted(item) => self.heard(item.offset),
+            Fact::ItemCompleted(item) => {
+                self.answered();
+                self.heard(item.offset)
+            }
+            Fact::ProviderRefused(refused) => self.provider_refused(refused),
+            Fact::ProviderAwaited(awaited) => self.provider_awaited(awaited),
+            Fact::ProviderOpened(opened) => self.provider_opened(opened),
             Fact::Spent(spent) => self.spent(spent),
             Fact::TurnEnded(ended) => self.turn_ended(at, ended),
             Fact::AttemptEnded(ended) => self.attempt_ended(at, ended),

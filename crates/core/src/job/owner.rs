@@ -58,8 +58,14 @@ impl Job {
             was_paused: false,
             asked: None,
             rested_ms: 0,
+            was_refused: false,
             end: None,
         });
+        self.turn_text = self
+            .again
+            .as_ref()
+            .filter(|again| again.attempt == intent.attempt)
+            .map(|again| again.prompt.clone());
         self.phase = Phase::Launching;
         Ok(())
     }
@@ -156,7 +162,10 @@ impl Job {
         {
             session.close_question(&question);
         }
-        self.inputs.retain(|input| input.no != delivered.input);
+        let told = self.inputs.iter().position(|input| input.no == delivered.input);
+        if let Some(told) = told.map(|place| self.inputs.remove(place)) {
+            self.note_turn_text(told);
+        }
         Ok(())
     }
 
@@ -172,7 +181,10 @@ impl Job {
             session.end(ended.error.is_some());
         }
         // An attempt that never started was given no input, so its inputs are for the next one. Answers are not: their questions are closed.
-        let untold = ended.receipt.proof == Proof::NeverStarted;
+        // So are those of a job that waits for its provider.
+        let refused = self.session.as_ref().is_some_and(|session| session.refused.is_some());
+        let waits = refused && self.spec.as_ref().is_some_and(|spec| spec.wait_for_quota.is_some());
+        let untold = waits || ended.receipt.proof == Proof::NeverStarted;
         self.inputs.retain(|input| untold && input.question.is_none());
         self.input_closed = self.inputs.iter().any(|input| input.eof);
         Ok(())
@@ -185,6 +197,7 @@ impl Job {
         self.phase = Phase::Backoff { until: retry.due };
         self.holder = None;
         self.stop = None;
+        self.provider_wait = None;
         Ok(())
     }
 
@@ -196,7 +209,7 @@ impl Job {
             session.end(false);
         }
         self.inputs.clear();
-        self.holder = None;
+        (self.holder, self.provider_wait) = (None, None);
         self.phase = Phase::Ended(last_word.clone());
         Ok(())
     }

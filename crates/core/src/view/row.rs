@@ -7,6 +7,7 @@ use crate::event::{READER, SessionState, Usage};
 use crate::ids::{AttemptNo, Fence, JobId, Seq, Timestamp};
 use crate::job::{Job, Phase};
 use crate::outcome::{Cause, Outcome};
+use crate::provider::Wait;
 use crate::receipt::Exit;
 use crate::spec::{ProviderSession, Work};
 use crate::worker_labels::WorkerLabels;
@@ -80,6 +81,9 @@ pub struct Summary {
     /// Nothing of it runs: it waits for the jobs that end with it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub awaits: bool,
+    /// How it waits for its provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provider_wait: Option<Box<Wait>>,
     /// Its number in its conversation.
     #[serde(default = "first", skip_serializing_if = "is_first")]
     pub number: u32,
@@ -340,6 +344,7 @@ impl Summary {
             tied: job.tied().count() as u32,
             children: job.children.len() as u32,
             awaits: matches!(job.phase, Phase::Awaiting(_)),
+            provider_wait: job.provider_wait.clone(),
             number: job.number(),
             continued_by: job.continued_by,
             spent_before: job.spent_before,

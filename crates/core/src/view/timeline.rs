@@ -9,6 +9,7 @@ use crate::event::{Continued, Event, Fact, SessionState, TurnEnding};
 use crate::ids::{Seq, Timestamp};
 use crate::limits::{Limit, Unit, dollars};
 use crate::outcome::{Cause, Outcome};
+use crate::provider::Refused;
 
 /// Characters quoted of a text.
 const QUOTE_CHARS_MAX: usize = 160;
@@ -151,6 +152,11 @@ fn describe(fact: &Fact) -> String {
             )
         }
         Fact::RetryScheduled(retry) => format!("attempt {} scheduled", retry.attempt),
+        Fact::ProviderRefused(refused) => format!("its provider {}", refusal(refused.why)),
+        Fact::ProviderAwaited(awaited) => {
+            format!("attempt {} waits: the provider {}", awaited.attempt, refusal(awaited.wait.why))
+        }
+        Fact::ProviderOpened(_) => "may ask its provider again".to_owned(),
         Fact::LastWord(word) => {
             let by = word.by.as_ref().map(|by| format!(": {}", quote(by))).unwrap_or_default();
             format!("last word: {} ({}{by})", outcome(word.outcome), cause(word.cause))
@@ -286,5 +292,13 @@ fn ending(ending: TurnEnding) -> String {
         TurnEnding::Superseded => "superseded".to_owned(),
         TurnEnding::AgentExit => "cut short by the agent's exit".to_owned(),
         TurnEnding::RuntimeError => "cut short by an error of the agent's runtime".to_owned(),
+    }
+}
+
+/// Says why a provider refused to answer.
+fn refusal(why: Refused) -> &'static str {
+    match why {
+        Refused::Quota => "says that the quota is used up",
+        Refused::Overload => "is overloaded",
     }
 }

@@ -4,9 +4,11 @@
 //!   `Desk::request`.
 //! - `reads.rs`: jobs, rows and events as the journal has them. A process with a worker settles first (`local/reads.rs`).
 //! - `folded.rs`: long logs are not folded again for each request.
+//! - `accounts.rs`: jobs whose provider refused to answer.
 //! - `find.rs`: which job a reference means. `conversations.rs`: the jobs of a conversation. `groups.rs`, `group_cache.rs`: slots and pauses. `depend.rs`: jobs that wait for others. `families.rs`: jobs inside others.
 //!   `reschedule.rs`: due times after the clock was set back. `seen.rs`: endings that a person has read. `waits.rs`: why a job does not start.
 
+mod accounts;
 mod conversations;
 mod depend;
 mod families;

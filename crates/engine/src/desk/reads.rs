@@ -61,9 +61,14 @@ impl<J: Store> Desk<J> {
 
     /// Returns the rows of every live job.
     pub(crate) async fn live_rows(&self) -> Result<Vec<Row>, store::Error> {
+        self.rows_in(&PhaseName::LIVE).await
+    }
+
+    /// Returns the rows of every job in one of these phases.
+    pub(crate) async fn rows_in(&self, phases: &[PhaseName]) -> Result<Vec<Row>, store::Error> {
         let (mut live, mut before) = (Vec::new(), None);
         loop {
-            let filter = Filter { phases: PhaseName::LIVE.into(), ..Filter::default() };
+            let filter = Filter { phases: phases.into(), ..Filter::default() };
             let rows = self.journal.rows(filter, before, PAGE).await?;
             let is_last = rows.len() < PAGE as usize;
             before = rows.last().map(|row| row.job);

@@ -49,7 +49,7 @@ impl LocalHost {
                 if let (Some(why), Some(_)) = (&terms.no_resume, on) {
                     return failed(format!("its conversation cannot be resumed: {why}"));
                 }
-                let start = Start::of(spec, &cwd.to_string_lossy(), on);
+                let start = Start::of(job, attempt, &cwd.to_string_lossy());
                 start.map(|(start, terms)| start.argv(terms)).unwrap_or_default()
             }
         };

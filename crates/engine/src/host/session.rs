@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use lastword_agents::{self as agents, Dialogue, Heard, Outgoing, Start};
-use lastword_core::decide::resume;
 use lastword_core::receipt::Exit;
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::{AttemptNo, Epoch, InputNo, Job, TurnNo};
@@ -109,8 +108,7 @@ impl AgentSession {
     ) -> Result<Option<AgentSession>, String> {
         let Some(spec) = job.spec.as_ref().filter(|spec| spec.work.reports_turns()) else { return Ok(None) };
         let cwd = host.cwd(job.id, spec);
-        let Some((start, terms)) = Start::of(spec, &cwd.to_string_lossy(), resume::of_attempt(job, no))
-        else {
+        let Some((start, terms)) = Start::of(job, no, &cwd.to_string_lossy()) else {
             return Ok(None);
         };
         let (dir, checkpoint) =

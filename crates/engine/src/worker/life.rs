@@ -59,13 +59,16 @@ pub(super) struct Life<J> {
     /// When the last sweep was, and when the next one is due at the latest.
     swept: Instant,
     sweep_at: Instant,
+    /// When jobs that wait for their providers are to be looked at.
+    accounts_at: Option<Timestamp>,
     /// The wall clock at the last turn, to notice that it was set back.
     last_turn: Timestamp,
 }
 
 impl<J: Store> Life<J> {
     pub(super) fn new(worker: Arc<Worker<J>>) -> Life<J> {
-        Life { worker, swept: Instant::now(), sweep_at: Instant::now(), last_turn: Timestamp(0) }
+        let now = Instant::now();
+        Life { worker, swept: now, sweep_at: now, accounts_at: None, last_turn: Timestamp(0) }
     }
 
     /// Runs until the engine is dropped or shut down.
@@ -92,7 +95,8 @@ impl<J: Store> Life<J> {
             let agenda = &self.worker.desk.agenda;
             let due = agenda.due.next().map(|at| self.instant(at));
             let unconfirmed = agenda.unconfirmed.due();
-            let next = [Some(self.sweep_at), due, unconfirmed].into_iter().flatten().min();
+            let accounts = self.accounts_at.map(|at| self.instant(at));
+            let next = [Some(self.sweep_at), due, unconfirmed, accounts].into_iter().flatten().min();
             tokio::select! {
                 biased;
                 () = agenda.woken() => {}
@@ -116,6 +120,7 @@ impl<J: Store> Life<J> {
         }
         if self.worker.options.duties.is_clerk() {
             self.worker.desk.check_followed().await?;
+            self.worker.desk.read_waits().await?;
         }
         match self.worker.options.duties {
             Duties::All => {
@@ -143,6 +148,9 @@ impl<J: Store> Life<J> {
         self.reschedule().await?;
         if desk.groups.is_of_another_day(Day::of(desk.now().wall)) {
             desk.read_groups().await?;
+        }
+        if self.worker.options.duties.is_clerk() {
+            self.accounts_at = desk.check_accounts().await;
         }
         let mut groups: BTreeSet<String> = desk.agenda.take_claimable(desk.now().wall);
         if groups.iter().any(|group| self.is_worth_reading(group)) {
@@ -230,6 +238,9 @@ impl<J: Store> Life<J> {
         self.take_over().await?;
         if worker.options.duties.is_clerk() {
             worker.desk.tell_waits_over().await?;
+            if worker.options.duties == Duties::Clerk {
+                worker.desk.read_waits().await?;
+            }
         }
         worker.leave_again();
         if worker.leftovers.take_envs() {

@@ -63,6 +63,12 @@ pub(super) struct AgentArgs {
     /// Stop the agent when it has spent this much
     #[arg(long, value_name = "USD", value_parser = limit::money, allow_negative_numbers = true)]
     pub(super) money: Option<u64>,
+    /// If the quota of its provider is used up, or the provider is overloaded, wait and go on: for this long at most, a day if nothing is said
+    #[arg(long, value_name = "TIME", value_parser = duration::parse_ms, num_args = 0..=1, require_equals = true, default_missing_value = "24h")]
+    wait_for_quota: Option<u64>,
+    /// The account of its provider; agents of one account wait for its quota together
+    #[arg(long, value_name = "NAME")]
+    account: Option<String>,
     /// Arguments of its program from a profile.
     #[arg(skip)]
     profile_args: Vec<String>,
@@ -125,6 +131,8 @@ impl AgentArgs {
             ("ask-expires", self.ask_expires.is_some()),
             ("model", self.model.is_some()),
             ("effort", self.effort.is_some()),
+            ("wait-for-quota", self.wait_for_quota.is_some()),
+            ("account", self.account.is_some()),
             ("turn", self.turn.is_some()),
             ("active", self.active.is_some()),
             ("handshake", self.handshake.is_some()),
@@ -161,7 +169,8 @@ impl AgentArgs {
         };
         let permissions = Permissions { rules: all, otherwise, expires_ms: self.ask_expires };
         let (model, effort) = (self.model.clone(), self.effort.clone());
-        Ok(Some(AgentRequest { name, prompt, permissions, model, effort, args }))
+        let (wait_for_quota_ms, account) = (self.wait_for_quota, self.account.clone());
+        Ok(Some(AgentRequest { name, prompt, permissions, model, effort, wait_for_quota_ms, account, args }))
     }
 
     /// Suggests a similar name if the agent is unknown.

@@ -289,6 +289,11 @@ impl State {
             connection.answer(status, &headers, &voice::refusal(request.dialect, status).to_string())?;
             return Ok(Some(connection));
         }
+        if let Fault::Quota(seconds) = fault {
+            let voice::Refusal { headers, body } = voice::used_up(request.dialect, seconds);
+            connection.answer(429, &headers, &body.to_string())?;
+            return Ok(Some(connection));
+        }
         if fault == Fault::Drop || (fault == Fault::DropInText && !request.streams) {
             return connection.reset().map(|()| None);
         }
@@ -301,7 +306,7 @@ impl State {
         match fault {
             Fault::Garbage => reply.send(&Piece::raw("{this is not JSON"))?,
             Fault::InStream => reply.send(&reply.voice.fail("scripted error in the stream"))?,
-            Fault::DropInText | Fault::Truncate | Fault::Drop | Fault::Status(_) => {
+            Fault::DropInText | Fault::Truncate | Fault::Drop | Fault::Status(_) | Fault::Quota(_) => {
                 reply.say(|voice| voice.open())?;
                 reply.say(|voice| voice.text("half an answer "))?;
             }

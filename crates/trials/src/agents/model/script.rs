@@ -62,6 +62,8 @@ pub(super) enum Call {
 pub(super) enum Fault {
     /// `status CODE`.
     Status(u16),
+    /// `quota SECONDS`: the quota of the account is used up for so long.
+    Quota(u64),
     /// `drop`: the connection is reset before anything is said.
     Drop,
     /// `dropmid`: it is reset in the middle of a text.
@@ -254,6 +256,7 @@ fn fault(verb: &str, rest: &str) -> Option<Step> {
     let times = rest.split_ascii_whitespace().last().and_then(|word| word.strip_prefix('x')?.parse().ok());
     let fault = match verb {
         "status" => Fault::Status(rest.split_ascii_whitespace().next()?.parse().ok()?),
+        "quota" => Fault::Quota(rest.split_ascii_whitespace().next()?.parse().ok()?),
         "drop" => Fault::Drop,
         "dropmid" => Fault::DropInText,
         "truncate" => Fault::Truncate,
@@ -341,6 +344,7 @@ mod tests {
         let fault = |fault, times| Step::Fault { fault, times };
         assert_eq!(step("status 429 x2"), fault(Fault::Status(429), Some(2)));
         assert_eq!(step("status 500"), fault(Fault::Status(500), None));
+        assert_eq!(step("quota 5 x1"), fault(Fault::Quota(5), Some(1)));
         assert_eq!(step("drop x1"), fault(Fault::Drop, Some(1)));
         assert_eq!(step("gate G1 go on"), Step::Gate { name: "G1".to_owned(), text: "go on".to_owned() });
         let pieces = vec!["tick1 ".to_owned(), "tick2 ".to_owned()];

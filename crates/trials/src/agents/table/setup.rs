@@ -108,6 +108,29 @@ impl Setup {
         self.product.said(&words.concat()).map(|id| self.job(id))
     }
 
+    /// Asks for a job with other variables in its environment, or without some.
+    pub(super) fn run_with_variables(
+        &self,
+        variables: &[(&str, Option<&str>)],
+        flags: &[&str],
+        prompt: &str,
+    ) -> Result<Job<'_>, String> {
+        let work = self.work.display().to_string();
+        let words = [&["run", "--agent", self.agent.name, "--detach", "-C", &work], flags, &["--", prompt]];
+        let mut command = self.product.command(&words.concat());
+        for (name, value) in variables {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let output = self.product.run_to_end(&command)?;
+        match output.status.success() {
+            true => Ok(self.job(String::from_utf8_lossy(&output.stdout).trim().to_owned())),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    }
+
     /// Asks for a job whose agent gets further arguments.
     pub(super) fn run_with(&self, prompt: &str, args: &[&str]) -> Result<Job<'_>, String> {
         let work = self.work.display().to_string();

@@ -54,6 +54,51 @@ pub(super) fn refusal(dialect: Dialect, status: u16) -> Value {
     }
 }
 
+/// What a provider answers when the quota of an account is used up.
+pub(super) struct Refusal {
+    pub(super) headers: Vec<(&'static str, String)>,
+    pub(super) body: Value,
+}
+
+/// Returns what a dialect says when the quota is used up for so many seconds.
+pub(super) fn used_up(dialect: Dialect, seconds: u64) -> Refusal {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    let at = now.as_secs() + seconds;
+    let mut body = refusal(dialect, 429);
+    let headers = match dialect {
+        Dialect::Messages => [
+            ("anthropic-ratelimit-unified-status", "rejected".to_owned()),
+            ("anthropic-ratelimit-unified-reset", at.to_string()),
+            ("anthropic-ratelimit-unified-representative-claim", "five_hour".to_owned()),
+            ("anthropic-ratelimit-unified-5h-status", "rejected".to_owned()),
+            ("anthropic-ratelimit-unified-5h-utilization", "1.0".to_owned()),
+            ("anthropic-ratelimit-unified-5h-reset", at.to_string()),
+            ("retry-after", seconds.to_string()),
+            ("x-should-retry", "true".to_owned()),
+        ]
+        .into(),
+        Dialect::Responses => {
+            body = json!({ "error": {
+                "type": "usage_limit_reached", "plan_type": "plus", "resets_at": at, "resets_in_seconds": seconds,
+                "message": "The usage limit has been reached",
+            }});
+            [
+                ("x-codex-primary-used-percent", "100".to_owned()),
+                ("x-codex-primary-window-minutes", "300".to_owned()),
+                ("x-codex-primary-reset-at", at.to_string()),
+            ]
+            .into()
+        }
+        Dialect::Contents => {
+            let info = "type.googleapis.com/google.rpc.RetryInfo";
+            body["error"]["details"] = json!([{ "@type": info, "retryDelay": format!("{seconds}s") }]);
+            Vec::new()
+        }
+        Dialect::Chat => vec![("retry-after", seconds.to_string())],
+    };
+    Refusal { headers, body }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,6 +73,7 @@ const NO_TOKENS: &str = "it reports the tokens of its last model call only, so a
 const NO_SPENDING: &str = "it reports what it used at the end of a turn only, so a limit on it is refused";
 const NO_IDLE: &str = "it says nothing when it goes idle; the stall limit ends such a turn";
 const NO_FAILED: &str = "it says nothing of an error but in the message that ends its turn";
+const NO_QUOTA: &str = "it says nothing and waits by itself, so `--wait-for-quota` is refused";
 const NO_EFFORT: &str = "its protocol has no choice of it, so `--effort` is refused";
 const NO_FORK: &str = "its protocol does not support it";
 
@@ -136,6 +137,8 @@ pub(super) const ROWS: &[Row] = &[
     Row::new("model-500", &[], "the turn does not complete", trouble::status_500),
     Row::new("model-429", &[], "the turn does not complete", trouble::status_429),
     Row::new("model-529-once", &[], "the turn completes at the second attempt", trouble::recovers),
+    Row::new("quota", &[95], "its quota is used up: it waits without a process for the time it was told, asks once, and goes on", trouble::quota)
+        .except(&[("goose", NO_QUOTA), ("opencode", NO_QUOTA), ("gemini", "it waits for a few seconds by itself; a scripted agent shows its error for a long time")]),
     Row::new("model-drops", &[], "connections reset: the turn does not complete", trouble::drops),
     Row::new("model-hangs", &[], "no answer at all: the stall limit ends the job", trouble::hangs),
     Row::new("daemon-killed-in-text", &[70], "the turn continues and completes once", recovery::in_text),

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use serde_json::Value;
+
 use super::super::setup::{Job, Setup};
 use crate::clock;
 
@@ -71,6 +73,34 @@ pub(super) fn next_is_not_begun(setup: &Setup) -> Result<(), String> {
 
 pub(super) fn recovers(setup: &Setup) -> Result<(), String> {
     setup.run(&[], "Answer. [[status 529 x1]]")?.completes(1)
+}
+
+/// Claude learns the time of the reset only if it runs on a subscription: it has a token instead of a key.
+const SUBSCRIPTION: &[(&str, Option<&str>)] =
+    &[("CLAUDE_CODE_OAUTH_TOKEN", Some("sk-ant-oat01-dummy")), ("ANTHROPIC_API_KEY", None)];
+
+pub(super) fn quota(setup: &Setup) -> Result<(), String> {
+    let prompt = "Answer. [[quota 6 x1]]";
+    let variables = if setup.agent.name == "claude" { SUBSCRIPTION } else { &[] };
+    let job = setup.run_with_variables(variables, &["--wait-for-quota"], prompt)?;
+    let waits = job.nth("provider_awaited", 1)?;
+    let refused = job.nth("provider_refused", 1)?;
+    if waits["why"] != "quota" || refused["until"].is_null() {
+        return Err(format!("it was refused as {refused}, and waits as {waits}"));
+    }
+    if setup.times_asked("quota") != 1 {
+        return Err("it asked again before it was told to wait".to_owned());
+    }
+    let shown: Value = serde_json::from_str(&setup.product.said(&["show", &job.id, "--json"])?)
+        .map_err(|error| error.to_string())?;
+    if shown["phase"] != "backoff" || shown["waits"]["for"] != "quota" {
+        return Err(format!("it is {}, and waits for {}", shown["phase"], shown["waits"]));
+    }
+    job.ends("completed", "finished")?;
+    match setup.times_asked("quota") {
+        2 => Ok(()),
+        times => Err(format!("it asked {times} times; {}", job.story())),
+    }
 }
 
 pub(super) fn hangs(setup: &Setup) -> Result<(), String> {

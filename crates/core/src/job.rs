@@ -98,8 +98,8 @@ pub struct Job {
     pub provider_wait: Option<Box<provider::Wait>>,
     /// How its next or open attempt goes on after its provider refused to answer.
     pub again: Option<Box<provider::Again>>,
-    /// What began the active or last turn, if that was not the prompt of the attempt.
-    pub turn_text: Option<String>,
+    /// What the newest turn was told, of a job that may have to say it again.
+    pub told: Option<Box<provider::Told>>,
     /// The number of late reports recorded.
     pub late: u32,
     /// Whether a user gave up on the host of the open attempt.
@@ -328,7 +328,7 @@ impl Job {
             children_stopped: Vec::new(),
             provider_wait: None,
             again: None,
-            turn_text: None,
+            told: None,
             late: 0,
             abandoned: false,
             foreign: false,
@@ -377,9 +377,10 @@ impl Job {
         })
     }
 
-    /// Reports whether the model answered in the active or last turn.
+    /// Reports whether the model answered in the active or last turn of the newest attempt.
     pub fn has_answer(&self) -> bool {
-        self.session.as_ref().is_some_and(|session| session.answered)
+        let newest = self.attempts.last().map(|attempt| attempt.no);
+        self.session.as_ref().is_some_and(|session| session.answered && Some(session.attempt) == newest)
     }
 
     /// Returns the active turn.

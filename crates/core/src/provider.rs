@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AttemptNo, JobId, Timestamp};
+use crate::ids::{AttemptNo, JobId, Timestamp, TurnNo};
 use crate::spec::Unfinished;
 
 /// How long a job waits for its provider at most, unless told otherwise: one day.
@@ -74,4 +74,15 @@ pub struct Again {
     pub at: Option<String>,
     /// What becomes of what is recorded after that.
     pub unfinished: Option<Unfinished>,
+}
+
+/// What a turn was told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Told {
+    /// The turn.
+    pub turn: TurnNo,
+    /// What began it.
+    pub prompt: String,
+    /// What was added while it was active.
+    pub added: String,
 }

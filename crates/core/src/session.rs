@@ -36,6 +36,8 @@ pub struct Session {
     pub completed_at: Option<Timestamp>,
     /// The agent's record may hold a turn after that, which did not complete.
     pub has_unfinished: bool,
+    /// It held one already when the active or last turn began.
+    pub had_unfinished: bool,
     /// The first of those began in the second in which the completed turn ended.
     pub in_same_second: bool,
     /// Its model answered in the active or last turn.
@@ -85,9 +87,9 @@ impl Session {
         let resumed = started.resumed_from.is_some();
         let same_attempt = |session: &Session| session.attempt == started.attempt;
         let before = before.filter(|session| resumed || same_attempt(session));
-        let has_unfinished = match &before {
-            Some(session) if same_attempt(session) => session.has_unfinished,
-            _ => resumed && keeps_unfinished,
+        let (has_unfinished, in_same_second) = match &before {
+            Some(session) if same_attempt(session) => (session.has_unfinished, session.in_same_second),
+            _ => (resumed && keeps_unfinished, false),
         };
         let conversation = before.map(|session| session.conversation).unwrap_or_default();
         Session {
@@ -104,7 +106,8 @@ impl Session {
             conversation,
             completed_at: None,
             has_unfinished,
-            in_same_second: false,
+            had_unfinished: false,
+            in_same_second,
             answered: false,
             refused: None,
             last_turn: None,
@@ -143,7 +146,8 @@ impl Session {
         }
         (self.active, self.clock, self.idle) = (Some(turn), clock, None);
         (self.answered, self.refused) = (false, None);
-        if !std::mem::replace(&mut self.has_unfinished, true) {
+        self.had_unfinished = std::mem::replace(&mut self.has_unfinished, true);
+        if !self.had_unfinished {
             self.in_same_second = self.completed_at.is_some_and(|ended| at.0 / 1_000 <= ended.0 / 1_000);
         }
         self.state = SessionState::Running;

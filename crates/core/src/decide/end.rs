@@ -53,7 +53,7 @@ pub(super) fn attempt(
     let retry = retry_due(job, outcome, cause, &receipt, error.is_some(), now).filter(|_| has_time);
     let error = error.or_else(|| agent_error(job, attempt).filter(|_| failed));
     let error = match &wait {
-        provider::Waits::TooLong(why) => {
+        provider::Waits::Not(why) => {
             Some(error.map_or_else(|| why.clone(), |error| format!("{error}; {why}")))
         }
         _ => error,
@@ -62,8 +62,8 @@ pub(super) fn attempt(
         .push(AttemptEnded { attempt: attempt.no, outcome, cause, error, receipt, cut_short, ran_ms }.into());
     facts.push(match (wait, retry) {
         (provider::Waits::Yes(wait), _) => ProviderAwaited { attempt: attempt.no.next(), wait }.into(),
-        (_, Some(due)) => RetryScheduled { attempt: attempt.no.next(), due }.into(),
-        (_, None) => family::word(job, last_word(job, outcome, cause, Some(attempt.no))),
+        (provider::Waits::No, Some(due)) => RetryScheduled { attempt: attempt.no.next(), due }.into(),
+        _ => family::word(job, last_word(job, outcome, cause, Some(attempt.no))),
     });
     facts
 }

@@ -27,8 +27,8 @@ const PAUSE_MAX_MS: u64 = 60 * 60_000;
 pub(super) enum Waits {
     /// The provider did not refuse, or the job does not wait.
     No,
-    /// It would wait for longer than it may: in words.
-    TooLong(String),
+    /// It would have to, and does not: why.
+    Not(String),
     /// It waits.
     Yes(Wait),
 }
@@ -45,19 +45,30 @@ pub(super) fn wait(job: &Job, attempt: &Attempt, now: Timestamp) -> Waits {
     let times = before.map_or(0, |wait| wait.times) + 1;
     let since = before.map_or(now, |wait| wait.since);
     let pause = |first: u64| first.saturating_mul(1 << (times - 1).min(16)).min(PAUSE_MAX_MS);
-    let until = match (why, until) {
-        (_, Some(until)) => until.plus_ms(AFTER_MS).max(now),
+    if has_no_way_back(spec) && job.goes_on_in_session() {
+        return Waits::Not(
+            "its agent would lose its conversation, so it does not wait for its provider".to_owned(),
+        );
+    }
+    let until = match (why, until.map(|until| until.plus_ms(AFTER_MS))) {
+        (_, Some(until)) if times == 1 && until > now => until,
+        // A clock that is wrong, or a time that is: nothing is asked in a loop.
+        (_, Some(until)) => until.max(now.plus_ms(pause(OVERLOAD_MS))),
         (Refused::Overload, None) => now.plus_ms(pause(OVERLOAD_MS)),
         (Refused::Quota, None) => now.plus_ms(pause(UNKNOWN_MS)),
     };
     let ends_at = since.plus_ms(bound);
     if until > ends_at {
         let minutes = until.0.saturating_sub(now.0).div_ceil(60_000);
-        return Waits::TooLong(format!(
+        return Waits::Not(format!(
             "its provider answers again in {minutes} min, which is longer than it may wait"
         ));
     }
     Waits::Yes(Wait { account: account(spec), why, since, until, ends_at, times, is_opened: false })
+}
+
+fn has_no_way_back(spec: &Spec) -> bool {
+    matches!(&spec.work, Work::Agent { terms, .. } if terms.no_resume.is_some())
 }
 
 /// Returns the account of a job's provider.
@@ -70,7 +81,7 @@ fn account(spec: &Spec) -> String {
 
 /// Decides that a job which waits for its provider may try.
 pub fn open(job: &Job, due: Timestamp) -> Decision {
-    let waits = job.provider_wait.as_ref().is_some_and(|wait| !wait.is_opened);
+    let waits = job.provider_wait.as_ref().is_some_and(|wait| !wait.is_opened) && !job.foreign;
     match job.phase {
         Phase::Backoff { .. } if waits && job.holder.is_none() => Ok(vec![ProviderOpened { due }.into()]),
         _ => Ok(Vec::new()),
@@ -79,7 +90,7 @@ pub fn open(job: &Job, due: Timestamp) -> Decision {
 
 /// Decides that a job has waited for its provider for as long as it may.
 pub fn give_up(job: &Job, now: Timestamp) -> Decision {
-    let is_over = job.provider_wait.as_ref().is_some_and(|wait| !wait.is_opened && wait.ends_at <= now);
+    let is_over = job.provider_wait.as_ref().is_some_and(|wait| wait.ends_at <= now);
     match job.phase {
         Phase::Backoff { .. } if is_over && job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
         Phase::Backoff { .. } if is_over && job.holder.is_none() => {

@@ -14,7 +14,11 @@ pub const AHEAD_MAX_MS: u64 = 1_000;
 /// Adds nothing if the due time can be right.
 pub fn decide(job: &Job, now: Timestamp) -> Decision {
     let latest = match job.phase {
-        _ if job.foreign || job.holder.is_some() || job.provider_wait.is_some() => return Ok(Vec::new()),
+        _ if job.foreign || job.holder.is_some() => return Ok(Vec::new()),
+        Phase::Backoff { .. } if let Some(wait) = &job.provider_wait => match wait.is_opened {
+            true => now,
+            false => return Ok(Vec::new()),
+        },
         Phase::Queued { waits: Waits::Slot } => now,
         Phase::Backoff { .. } => now.plus_ms(end::pause_ms(job)),
         _ => return Ok(Vec::new()),

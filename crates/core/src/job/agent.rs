@@ -70,7 +70,7 @@ impl Job {
     pub(super) fn spent(&mut self, spent: &Spent) -> Followed {
         self.heard(spent.offset)?;
         if spent.usage.tokens_out > 0 {
-            self.provider_wait = None;
+            self.answered();
         }
         self.usage.add(spent.usage);
         self.usage.money_micros = self.usage.money_micros.saturating_sub(spent.overcounted_micros);
@@ -84,7 +84,7 @@ impl Job {
         self.drop_moot_answers();
         match ended.ending {
             TurnEnding::Completed => {
-                self.provider_wait = None;
+                self.completed_turn_answered();
                 if let Some(attempt) = self.open_attempt_mut() {
                     attempt.turns_completed += 1;
                 }

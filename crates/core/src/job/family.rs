@@ -57,7 +57,7 @@ impl Job {
             session.end(false);
         }
         self.inputs.clear();
-        self.holder = None;
+        (self.holder, self.provider_wait) = (None, None);
         self.phase = Phase::Awaiting(word.clone());
         Ok(())
     }

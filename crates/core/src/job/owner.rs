@@ -61,11 +61,7 @@ impl Job {
             was_refused: false,
             end: None,
         });
-        self.turn_text = self
-            .again
-            .as_ref()
-            .filter(|again| again.attempt == intent.attempt)
-            .map(|again| again.prompt.clone());
+        self.note_prompt(intent.attempt);
         self.phase = Phase::Launching;
         Ok(())
     }
@@ -164,7 +160,7 @@ impl Job {
         }
         let told = self.inputs.iter().position(|input| input.no == delivered.input);
         if let Some(told) = told.map(|place| self.inputs.remove(place)) {
-            self.note_turn_text(told);
+            self.note_told(told);
         }
         Ok(())
     }
@@ -197,7 +193,7 @@ impl Job {
         self.phase = Phase::Backoff { until: retry.due };
         self.holder = None;
         self.stop = None;
-        self.provider_wait = None;
+        self.go_on_later(retry.attempt);
         Ok(())
     }
 

@@ -3,8 +3,9 @@
 use super::fold::Followed;
 use crate::decide::resume;
 use crate::event::{ProviderAwaited, ProviderOpened, ProviderRefused};
+use crate::ids::AttemptNo;
 use crate::job::{Job, PendingInput, Phase};
-use crate::provider::{Again, GO_ON};
+use crate::provider::{Again, GO_ON, Told};
 use crate::spec::{Unfinished, Work};
 
 impl Job {
@@ -22,19 +23,47 @@ impl Job {
         }
     }
 
-    /// Records what begins the next turn, or was added to the active one.
-    pub(super) fn note_turn_text(&mut self, told: PendingInput) {
-        if !self.reports_turns() || told.question.is_some() {
+    /// Records that a turn was completed, which is an answer whatever was said in it.
+    pub(super) fn completed_turn_answered(&mut self) {
+        if let Some(session) = &mut self.session {
+            session.answered = true;
+        }
+        self.provider_wait = None;
+    }
+
+    /// Records the prompt of an attempt, which begins its first turn.
+    pub(super) fn note_prompt(&mut self, attempt: AttemptNo) {
+        let waits = self.spec.as_ref().is_some_and(|spec| spec.wait_for_quota.is_some());
+        let prompt = waits.then(|| resume::prompt_of_attempt(self, attempt).to_owned());
+        let turn = self.turns.next();
+        self.told = prompt.map(|prompt| Box::new(Told { turn, prompt, added: String::new() }));
+    }
+
+    /// Records an input that begins a turn, or that was added to the active one. Its turn may have begun a moment before.
+    pub(super) fn note_told(&mut self, told: PendingInput) {
+        if self.spec.as_ref().is_none_or(|spec| spec.wait_for_quota.is_none()) || told.question.is_some() {
             return;
         }
-        match &mut self.turn_text {
-            Some(text)
-                if told.steer && self.session.as_ref().is_some_and(|session| session.active.is_some()) =>
+        let turn = self.active_turn().unwrap_or(self.turns.next());
+        match &mut self.told {
+            Some(known)
+                if known.turn == turn && self.session.as_ref().is_some_and(|it| it.active.is_some()) =>
             {
-                text.push_str("\n\n");
-                text.push_str(&told.text);
+                known.added.push_str("\n\n");
+                known.added.push_str(&told.text);
             }
-            text => *text = Some(told.text),
+            known => *known = Some(Box::new(Told { turn, prompt: told.text, added: String::new() })),
+        }
+    }
+
+    /// Lets the next attempt go on as the one that ended was to, if that began no turn.
+    pub(super) fn go_on_later(&mut self, next: AttemptNo) {
+        let began_none = self.attempts.last().is_some_and(|attempt| attempt.turns_before == self.turns);
+        if let Some(again) = self.again.as_mut().filter(|again| again.attempt.next() == next && began_none) {
+            again.attempt = next;
+        }
+        if self.has_answer() {
+            self.provider_wait = None;
         }
     }
 
@@ -60,31 +89,42 @@ impl Job {
         Ok(())
     }
 
+    /// Reports whether the attempt after a refusal goes on in a session of the agent, which some agents would lose.
+    pub(crate) fn goes_on_in_session(&self) -> bool {
+        self.partial_session().is_some() || resume::source(self).session.is_some()
+    }
+
+    /// Returns the session that holds more than what the refused turn was told: a part of its answer, or turns before it that did not
+    /// complete and that it was about.
+    fn partial_session(&self) -> Option<&str> {
+        let newest = self.attempts.last().map(|attempt| attempt.no);
+        let session = self.session.as_ref().filter(|session| Some(session.attempt) == newest)?;
+        let is_told = session
+            .last_turn
+            .is_some_and(|(turn, _)| self.told.as_ref().is_some_and(|told| told.turn == turn));
+        let is_partial = session.answered || session.had_unfinished || !is_told;
+        session.reference.as_deref().filter(|_| is_partial)
+    }
+
     /// Returns how the attempt after a refusal goes on: a turn without any answer is sent again; one that was answered in part, or that the
     /// agent cannot forget, is gone on with.
     fn again(&self, awaited: &ProviderAwaited) -> Again {
         let attempt = awaited.attempt;
-        let answered = self.session.as_ref().filter(|session| session.answered);
-        if let Some(reference) = answered.and_then(|session| session.reference.clone()) {
-            let (prompt, unfinished) = (GO_ON.to_owned(), Some(Unfinished::Kept));
-            return Again {
-                attempt,
-                prompt,
-                reference: Some(reference),
-                is_copy: false,
-                at: None,
-                unfinished,
-            };
+        let (prompt, added) = match (&self.told, self.spec.as_ref().map(|spec| &spec.work)) {
+            (Some(told), _) => (told.prompt.clone(), told.added.as_str()),
+            (None, Some(Work::Agent { prompt, .. })) => (prompt.clone(), ""),
+            (None, _) => (String::new(), ""),
+        };
+        // What was added may not have been read.
+        let go_on = format!("{GO_ON}{added}");
+        if let Some(reference) = self.partial_session() {
+            let (reference, unfinished) = (Some(reference.to_owned()), Some(Unfinished::Kept));
+            return Again { attempt, prompt: go_on, reference, is_copy: false, at: None, unfinished };
         }
         let source = resume::source(self);
-        let own = self.spec.as_ref().map(|spec| &spec.work);
-        let own = match own {
-            Some(Work::Agent { prompt, .. }) => prompt.clone(),
-            _ => String::new(),
-        };
         let prompt = match source.unfinished {
-            Some(Unfinished::Kept) if source.session.is_some() => GO_ON.to_owned(),
-            _ => self.turn_text.clone().unwrap_or(own),
+            Some(Unfinished::Kept) if source.session.is_some() => go_on,
+            _ => prompt + added,
         };
         let reference = source.session.map(|session| session.reference);
         Again {

@@ -35,16 +35,23 @@ impl<J: Store> Desk<J> {
     /// Reads the jobs that wait for their providers, where other hosts write about them.
     pub(crate) async fn read_waits(&self) -> Result<(), store::Error> {
         let rows = self.rows_in(&[PhaseName::Backoff]).await?;
+        let mut is_new = false;
         for row in &rows {
             if let Some(wait) = &row.summary.provider_wait {
-                lock(&self.agenda.accounts).note_wait(row.job, Some(wait), false);
+                is_new |=
+                    lock(&self.agenda.accounts).note_wait(row.job, Some(wait), row.holder.is_some(), false);
             }
         }
+        // What waits no more has no such row, and may have been answered.
+        let waits = |id: &JobId| rows.iter().any(|row| row.job == *id && row.summary.provider_wait.is_some());
         let known = lock(&self.agenda.accounts).jobs();
-        for id in known {
+        for id in known.into_iter().filter(|id| !waits(id)) {
             if let Ok(job) = self.load(id).await {
-                lock(&self.agenda.accounts).note(&job);
+                is_new |= lock(&self.agenda.accounts).note(&job);
             }
+        }
+        if is_new {
+            self.agenda.wake();
         }
         Ok(())
     }

@@ -238,9 +238,7 @@ impl<J: Store> Life<J> {
         self.take_over().await?;
         if worker.options.duties.is_clerk() {
             worker.desk.tell_waits_over().await?;
-            if worker.options.duties == Duties::Clerk {
-                worker.desk.read_waits().await?;
-            }
+            worker.desk.read_waits().await?;
         }
         worker.leave_again();
         if worker.leftovers.take_envs() {

@@ -15,7 +15,7 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::extract::Query;
 use crate::failure::{Failure, Reply};
-use crate::jobs::{self, cursor, parse_cursor, rows_of};
+use crate::jobs::{self, RemoveQuery, cursor, parse_cursor, rows_of};
 use crate::principal::{Principal, Unrestricted};
 
 /// Which conversations to list.
@@ -95,15 +95,6 @@ pub(crate) async fn show<J: Store>(
         jobs: jobs::plain_rows(&app, &rows.iter().collect::<Vec<&Row>>()).await?,
     };
     Ok(Json(in_full).into_response())
-}
-
-/// How to remove a conversation.
-#[derive(Debug, Default, Deserialize, IntoParams)]
-#[serde(default, deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct RemoveQuery {
-    /// Even if its worktree has work that was not applied.
-    unsaved: bool,
 }
 
 /// Removes a conversation: all of its jobs, with their logs, recordings and the worktree. All of them must have ended.

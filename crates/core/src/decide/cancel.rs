@@ -40,11 +40,9 @@ pub fn decide(job: &Job, cancel: &Cancel, now: Timestamp) -> Decision {
             _ => Ok(Vec::new()),
         },
         // What it achieved stays so. The jobs that are tied to it are stopped.
-        Phase::Awaiting(_) if job.stop.is_none() => Ok(vec![request.into()]),
-        Phase::Awaiting(_) => match &job.stop {
-            Some(stop) if cancel.force && !stop.force => Ok(vec![request.into()]),
-            _ => Ok(Vec::new()),
-        },
-        Phase::Ended(_) => Ok(Vec::new()),
+        Phase::Awaiting(_) if job.stop.as_ref().is_none_or(|stop| cancel.force && !stop.force) => {
+            Ok(vec![request.into()])
+        }
+        Phase::Awaiting(_) | Phase::Ended(_) => Ok(Vec::new()),
     }
 }

@@ -9,7 +9,6 @@ use crate::conversation::Position;
 use crate::event::Continued;
 use crate::ids::{AttemptNo, JobId};
 use crate::job::Job;
-use crate::session::Session;
 use crate::spec::{Dialect, ProviderSession, Spec, Terms, Unfinished, Work};
 
 /// How a conversation is to go on.
@@ -107,9 +106,11 @@ pub fn source(job: &Job) -> Source {
     let Work::Agent { provider, terms, .. } = &spec.work else {
         return Source { session: spec.resume.clone(), is_copied: spec.fork, ..Source::default() };
     };
+    let mut in_same_second = false;
     let (reference, is_copied, has_unfinished, at) = match (&job.session, &spec.resume) {
         (Some(session), _) if session.resume_reference().is_some() => {
             let conversation = &session.conversation;
+            in_same_second = session.in_same_second;
             (conversation.resume.as_ref(), false, session.has_unfinished, conversation.mark.as_ref())
         }
         (session, Some(earlier)) => {
@@ -122,14 +123,8 @@ pub fn source(job: &Job) -> Source {
     };
     let session = reference
         .map(|reference| ProviderSession { provider: provider.clone(), reference: reference.clone() });
-    let by_second = opened_here(job).is_some_and(|session| session.in_same_second);
-    let unfinished = has_unfinished.then(|| fate(terms, at.is_some(), by_second));
+    let unfinished = has_unfinished.then(|| fate(terms, at.is_some(), in_same_second));
     Source { session, is_copied, at: at.cloned(), unfinished }
-}
-
-/// Returns the session of a job, if it completed a turn in it.
-fn opened_here(job: &Job) -> Option<&Session> {
-    job.session.as_ref().filter(|session| session.resume_reference().is_some())
 }
 
 /// Says what becomes of turns that did not complete. An agent with a request for it cuts its record by the second, and must not cut the turn that

@@ -79,12 +79,15 @@ impl Job {
 
     pub(super) fn turn_ended(&mut self, at: Timestamp, ended: &TurnEnded) -> Followed {
         self.heard(ended.offset)?;
+        if ended.ending == TurnEnding::Completed {
+            // Whatever was said in it.
+            self.answered();
+        }
         self.expect_session()?.end_turn(at, ended)?;
         self.active_ms = self.active_ms.saturating_add(ended.active_ms.unwrap_or(0));
         self.drop_moot_answers();
         match ended.ending {
             TurnEnding::Completed => {
-                self.completed_turn_answered();
                 if let Some(attempt) = self.open_attempt_mut() {
                     attempt.turns_completed += 1;
                 }

@@ -179,8 +179,7 @@ impl Job {
         // An attempt that never started was given no input, so its inputs are for the next one. Answers are not: their questions are closed.
         // So are those of a job that waits for its provider.
         let refused = self.session.as_ref().is_some_and(|session| session.refused.is_some());
-        let waits = refused && self.spec.as_ref().is_some_and(|spec| spec.wait_for_quota.is_some());
-        let untold = waits || ended.receipt.proof == Proof::NeverStarted;
+        let untold = refused && self.waits_for_provider() || ended.receipt.proof == Proof::NeverStarted;
         self.inputs.retain(|input| untold && input.question.is_none());
         self.input_closed = self.inputs.iter().any(|input| input.eof);
         Ok(())

@@ -23,32 +23,27 @@ impl Job {
         }
     }
 
-    /// Records that a turn was completed, which is an answer whatever was said in it.
-    pub(super) fn completed_turn_answered(&mut self) {
-        if let Some(session) = &mut self.session {
-            session.answered = true;
-        }
-        self.provider_wait = None;
+    /// Reports whether the job waits for its provider if that refuses to answer.
+    pub(super) fn waits_for_provider(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.wait_for_quota.is_some())
     }
 
     /// Records the prompt of an attempt, which begins its first turn.
     pub(super) fn note_prompt(&mut self, attempt: AttemptNo) {
-        let waits = self.spec.as_ref().is_some_and(|spec| spec.wait_for_quota.is_some());
-        let prompt = waits.then(|| resume::prompt_of_attempt(self, attempt).to_owned());
+        let prompt = self.waits_for_provider().then(|| resume::prompt_of_attempt(self, attempt).to_owned());
         let turn = self.turns.next();
         self.told = prompt.map(|prompt| Box::new(Told { turn, prompt, added: String::new() }));
     }
 
     /// Records an input that begins a turn, or that was added to the active one. Its turn may have begun a moment before.
     pub(super) fn note_told(&mut self, told: PendingInput) {
-        if self.spec.as_ref().is_none_or(|spec| spec.wait_for_quota.is_none()) || told.question.is_some() {
+        if !self.waits_for_provider() || told.question.is_some() {
             return;
         }
-        let turn = self.active_turn().unwrap_or(self.turns.next());
+        let active = self.active_turn();
+        let turn = active.unwrap_or(self.turns.next());
         match &mut self.told {
-            Some(known)
-                if known.turn == turn && self.session.as_ref().is_some_and(|it| it.active.is_some()) =>
-            {
+            Some(known) if Some(known.turn) == active => {
                 known.added.push_str("\n\n");
                 known.added.push_str(&told.text);
             }

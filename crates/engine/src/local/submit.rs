@@ -100,6 +100,9 @@ impl<J: Store> Worker<J> {
 
 /// Returns a spec with what the agents above it deny.
 fn inherited(spec: Arc<Spec>, ancestors: &[Job]) -> Arc<Spec> {
+    if ancestors.is_empty() {
+        return spec;
+    }
     let mut own = Spec::clone(&spec);
     ancestors.iter().for_each(|above| family::inherit(above, &mut own));
     if own == *spec { spec } else { Arc::new(own) }

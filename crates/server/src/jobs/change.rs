@@ -116,13 +116,13 @@ pub(crate) async fn set_limits<J: Store>(
     }
 }
 
-/// How to remove a job.
+/// How to remove a job, or a conversation.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default, deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RemoveQuery {
     /// Even if its worktree has work that was not applied.
-    unsaved: bool,
+    pub(crate) unsaved: bool,
 }
 
 /// Removes an ended job with its log, recordings and worktree.

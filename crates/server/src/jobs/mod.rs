@@ -29,8 +29,8 @@ pub(crate) use agent::{
 };
 pub(crate) use cancel::{__path_cancel, __path_cancel_many, cancel_many};
 pub(crate) use change::{
-    __path_abandon, __path_prune, __path_remove, __path_resize, __path_retry, __path_set_limits, prune,
-    remove, set_limits,
+    __path_abandon, __path_prune, __path_remove, __path_resize, __path_retry, __path_set_limits, RemoveQuery,
+    prune, remove, set_limits,
 };
 pub(crate) use label::{__path_set_labels, set_labels};
 pub(crate) use list::{__path_list, cursor, find_parent, label_of, list, page_limit, parse_cursor, rows_of};

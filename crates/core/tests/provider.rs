@@ -155,14 +155,14 @@ fn c95_a_wait_is_bounded_over_all_refusals_and_is_no_try() {
 #[test]
 fn c95_a_try_that_fails_in_another_way_is_no_answer() {
     let spec = waiting_agent();
-    let retry = lastword_core::spec::RetryPolicy { attempts_max: 3, ..spec.retry };
+    let retry = lastword_core::spec::RetryPolicy { attempts_max: 2, ..spec.retry };
     let test = in_turn(Spec { retry, ..spec }).says(Signal::ItemCompleted { title: "ls".to_owned() });
     let until = test.now.wall.plus_ms(1_000);
     let mut test = refused(test, Refused::Quota, Reset::At(until));
     assert!(test.job.has_answer(), "in part");
     test.anyone(provider::open(&test.job, until));
     let failed = test.later(1_000).claimed("a", 2).intended().launched(7).emptied(exited(1));
-    assert!(matches!(failed.job.phase, Phase::Backoff { .. }), "it is tried again");
+    assert!(matches!(failed.job.phase, Phase::Backoff { .. }), "it is tried again: the refusal was no try");
     assert!(failed.job.provider_wait.is_some() && !failed.job.has_answer());
 }
 

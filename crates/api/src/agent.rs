@@ -30,6 +30,9 @@ pub struct AgentRequest {
     /// process, and go on. Absent: such a turn fails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_for_quota_ms: Option<u64>,
+    /// It stays open between turns, without a slot, until it is sent a message, and ends when none comes for as long as `limits.idle_ms` allows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stays_open: bool,
     /// The account of its provider. Jobs with the same one share a quota; without it, all jobs of the agent do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub account: Option<String>,

@@ -97,6 +97,8 @@ open_enums! {
         Launching = "launching",
         /// An attempt runs.
         Running = "running",
+        /// An attempt runs, and its agent is open between turns: it waits for a message, without a slot.
+        Idle = "idle",
         /// A stop was requested, and processes may still be alive.
         Stopping = "stopping",
         /// It waits for its next attempt.
@@ -449,6 +451,7 @@ impl From<PhaseName> for Phase {
             PhaseName::Queued => Phase::Queued,
             PhaseName::Launching => Phase::Launching,
             PhaseName::Running => Phase::Running,
+            PhaseName::Idle => Phase::Idle,
             PhaseName::Stopping => Phase::Stopping,
             PhaseName::Backoff => Phase::Backoff,
             PhaseName::Ended => Phase::Ended,

@@ -67,6 +67,7 @@ fn attempt(fact: &Fact) -> Option<u32> {
         Fact::Paused(paused) => paused.attempt,
         Fact::Unpaused(unpaused) => unpaused.attempt,
         Fact::Rested(rested) => rested.attempt,
+        Fact::Woken(woken) => woken.attempt,
         Fact::SessionStarted(started) => started.attempt,
         Fact::AttemptEnded(ended) => ended.attempt,
         Fact::RetryScheduled(retry) => retry.attempt,
@@ -132,6 +133,7 @@ fn data(fact: &Fact) -> Value {
         }),
         Fact::Unpaused(_) => json!({}),
         Fact::Rested(rested) => json!({ "ms": rested.ms }),
+        Fact::Woken(_) => json!({}),
         Fact::RuleAdded(added) => {
             json!({ "by": added.by, "rule": rule::name(added.rule), "tool": added.tool, "request": added.request })
         }
@@ -292,7 +294,7 @@ mod tests {
             assert!(!event.text.is_empty());
             let has_data = event.data.as_object().is_some_and(|data| !data.is_empty());
             assert!(
-                has_data || ["stop_began", "unpaused"].contains(&kind.as_str()),
+                has_data || ["stop_began", "unpaused", "woken"].contains(&kind.as_str()),
                 "{kind}: {}",
                 event.data
             );

@@ -105,6 +105,7 @@ impl Submit {
             ladder: spec::Ladder { interrupt_ms: self.ladder.interrupt_ms, term_ms: self.ladder.term_ms },
             after,
             not_before: self.not_before.map(Into::into),
+            stays_open: self.agent.as_ref().is_some_and(|agent| agent.stays_open),
             wait_for_quota: self.agent.as_ref().and_then(|agent| agent.wait_for_quota_ms),
             ..Spec::of(work, self.cwd.clone())
         })

@@ -76,6 +76,7 @@ impl Waits {
                 _ => (WaitsFor::Time, Some(until)),
             },
             CorePhase::Awaiting(_) => (WaitsFor::Children, None),
+            CorePhase::Running if job.idle && job.wants_turn() => (WaitsFor::Slot, None),
             _ => return None,
         };
         let jobs = job.unmet.iter().map(After::of).collect();
@@ -91,7 +92,9 @@ impl Waits {
                 (on_provider(wait), Some(wait.until))
             }
             (PhaseName::Queued | PhaseName::Backoff, Some(due)) if due > now => (WaitsFor::Time, Some(due)),
-            (PhaseName::Queued | PhaseName::Backoff, _) => (WaitsFor::Slot, None),
+            (PhaseName::Queued | PhaseName::Backoff, _) | (PhaseName::Idle, Some(_)) => {
+                (WaitsFor::Slot, None)
+            }
             _ => return None,
         };
         Some(Waits::of_kind(on, until))

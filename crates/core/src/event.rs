@@ -137,6 +137,8 @@ facts! {
     RuleAdded = "rule_added",
     /// A person took that back.
     RuleRemoved = "rule_removed",
+    /// An agent that was open between turns has a slot again, for the message that waits.
+    Woken = "woken",
     /// An input or an answer was delivered.
     InputDelivered = "input_delivered",
     /// The agent opened a session.
@@ -256,6 +258,7 @@ impl Fact {
             | Fact::Paused(_)
             | Fact::Unpaused(_)
             | Fact::Rested(_)
+            | Fact::Woken(_)
             | Fact::InputDelivered(_)
             | Fact::SessionStarted(_)
             | Fact::SessionChanged(_)
@@ -509,6 +512,11 @@ bodies! {
         /// The rule.
         rule: u32,
     }
+    /// An agent that was open between turns has a slot again.
+    Woken {
+        /// The attempt.
+        attempt: AttemptNo,
+    }
     /// An input or an answer was delivered.
     InputDelivered {
         /// The input.
@@ -533,6 +541,9 @@ bodies! {
         state: SessionState,
         /// Processes or tasks of the agent that run outside a turn.
         background: u32,
+        /// The time, by the awake clock of the host, for an agent that stays open between turns.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        awake: Option<Awake>,
     }
     /// A turn began.
     TurnStarted {

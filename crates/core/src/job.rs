@@ -38,7 +38,7 @@ pub struct Job {
     pub changed_at: Timestamp,
     /// When the first event was decided.
     pub submitted_at: Timestamp,
-    /// Since when it waits for a slot: since its submission, unless the clock was wrong then.
+    /// Since when it waits for a slot: since its submission, unless the clock was wrong then, or since a message came for its idle agent.
     pub queued_at: Timestamp,
     /// Its spec; `None` before the submission.
     pub spec: Option<Arc<Spec>>,
@@ -64,6 +64,8 @@ pub struct Job {
     pub unmet: Vec<Dependency>,
     /// The agent's session in the newest attempt that had one.
     pub session: Option<Session>,
+    /// Its agent is open between turns: it waits for a message and holds no slot.
+    pub idle: bool,
     /// Turns begun, over all attempts.
     pub turns: TurnNo,
     /// Questions asked, over all attempts.
@@ -311,6 +313,7 @@ impl Job {
             attempts: Vec::new(),
             unmet: Vec::new(),
             session: None,
+            idle: false,
             turns: TurnNo(0),
             questions_asked: 0,
             rules: Vec::new(),
@@ -414,12 +417,13 @@ impl Job {
     /// Reports whether an agent has nothing left to do: its turns are completed, and it runs nothing in the background.
     pub(crate) fn is_idle_agent(&self) -> bool {
         let background = self.session.as_ref().is_some_and(|session| session.background > 0);
-        self.reports_turns() && self.has_completed_turns() && !background
+        // One that stays open may have a message by now, and not have begun its turn.
+        self.reports_turns() && self.has_completed_turns() && !background && (self.idle || !self.stays_open())
     }
 
     /// Reports whether an agent has done all that it was given, so that its input is closed and it ends. It can be told nothing more.
     pub(crate) fn is_finished_agent(&self) -> bool {
-        let Some(attempt) = self.open_attempt() else { return false };
+        let Some(attempt) = self.open_attempt().filter(|_| !self.stays_open()) else { return false };
         let session = self.session.as_ref().filter(|session| session.attempt == attempt.no);
         let is_ready = |session: &Session| session.state == SessionState::Ready && session.is_settled();
         session.is_some_and(is_ready) && attempt.turns_completed > 0 && self.inputs.is_empty()
@@ -437,7 +441,8 @@ impl Job {
         let begun = u64::from(self.spending().turns);
         let has_room = self.limits.get(Limit::Turns).is_none_or(|turns| begun < turns);
         let is_first = self.open_attempt().is_none_or(|attempt| attempt.turns_before == self.turns);
-        let may_begin = has_room && !is_first && self.active_turn().is_none();
+        // An idle agent needs a slot first.
+        let may_begin = has_room && !is_first && !self.idle && self.active_turn().is_none();
         self.inputs.iter().find(|input| may_begin && self.begins_turn(input))
     }
 
@@ -450,6 +455,11 @@ impl Job {
         let can_be_steered = self.spec.as_ref().is_some_and(|spec| spec.work.can_be_steered());
         let steers = input.steer && can_be_steered && self.active_turn().is_some();
         self.reports_turns() && input.question.is_none() && !steers
+    }
+
+    /// Reports whether its agent stays open between turns.
+    pub fn stays_open(&self) -> bool {
+        self.spec.as_ref().is_some_and(|spec| spec.stays_open)
     }
 
     /// Reports whether the job waits for a person.
@@ -480,6 +490,8 @@ impl Job {
     /// Returns when the job may be claimed; `None` while it may not.
     pub fn due(&self) -> Option<Timestamp> {
         match self.phase {
+            // Its holder may claim a slot for it.
+            _ if self.idle => self.wants_turn().then_some(self.queued_at),
             _ if self.holder.is_some() => None,
             Phase::Queued { waits: Waits::Slot } => Some(self.queued_at),
             Phase::Queued { waits: Waits::Until(at) } => Some(at),

@@ -135,6 +135,11 @@ impl Session {
         self.active.is_none() && self.background == 0 && !self.state.may_hold_turn()
     }
 
+    /// Reports whether the agent works on nothing and can be given a message: it is ready, or was interrupted.
+    pub fn rests(&self) -> bool {
+        self.is_settled() && matches!(self.state, SessionState::Ready | SessionState::Interrupted)
+    }
+
     pub(crate) fn begin(
         &mut self,
         turn: TurnNo,

@@ -79,6 +79,9 @@ pub struct Spec {
     /// If its provider refuses to answer, it waits for that so many milliseconds at most, and goes on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_for_quota: Option<u64>,
+    /// Its agent stays open between turns, until no message comes for as long as the limit `idle` allows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stays_open: bool,
     /// The job whose tree submitted this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<JobId>,
@@ -120,6 +123,7 @@ impl Spec {
             resume_at: None,
             unfinished: None,
             wait_for_quota: None,
+            stays_open: false,
             tied: false,
             retry_of: None,
             parent: None,

@@ -268,7 +268,7 @@ fn c34_facts_of_the_owner_need_its_fence() {
         );
         refused += u32::from(owners);
     }
-    assert_eq!(refused, 24);
+    assert_eq!(refused, 25);
     let anyones = [
         "submitted",
         "dependency_settled",

@@ -13,7 +13,7 @@ use lastword_core::spec::{Io, Needs, OnPartition};
 use serde_json::{Value, json};
 
 /// Fields that were added to a kind later, each with an example of its own. The first one stays as it was stored.
-const GROWN: [&str; 29] = [
+const GROWN: [&str; 31] = [
     "submitted.v1+named",
     "turn_ended.v1+acknowledged",
     "turn_ended.v1+awake",
@@ -22,6 +22,8 @@ const GROWN: [&str; 29] = [
     "submitted.v1+tied",
     "submitted.v1+unfinished",
     "submitted.v1+quota",
+    "submitted.v1+open",
+    "session_changed.v1+awake",
     "turn_ended.v1+mark",
     "submitted.v1+secrets",
     "turn_started.v1+awake",

@@ -7,6 +7,7 @@ mod conversations;
 mod end;
 mod families;
 mod golden;
+mod idle;
 mod limits;
 mod outage;
 mod owner;

@@ -34,7 +34,7 @@ fn c76_only_starting_and_running_allow_a_turn() {
         assert_eq!((of(&heard).active.is_some(), of(&heard).state), (holds, state));
         // The same if a log has only this fact, without the end of the turn.
         let mut bare = TestJob::in_turn(agent()).says(question("q1"));
-        bare.owner(vec![SessionChanged { offset: 99, state, background: 0 }.into()]);
+        bare.owner(vec![SessionChanged { offset: 99, state, background: 0, awake: None }.into()]);
         assert_eq!((of(&bare).active.is_some(), of(&bare).questions.is_empty()), (holds, !holds));
     }
     let ended = TestJob::in_turn(agent()).emptied(exited(1));
@@ -214,7 +214,9 @@ fn a_replayed_recording_adds_nothing() {
     assert_eq!((test.job.usage, test.job.attempts[0].heard), (usage, test.offset));
     // The heard offset never decreases.
     let mut back = test.clone();
-    back.owner(vec![SessionChanged { offset: 1, state: SessionState::Running, background: 0 }.into()]);
+    back.owner(vec![
+        SessionChanged { offset: 1, state: SessionState::Running, background: 0, awake: None }.into(),
+    ]);
     assert_eq!(back.job.attempts[0].heard, test.offset);
 }
 

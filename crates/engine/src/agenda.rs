@@ -76,7 +76,7 @@ impl Agenda {
             }
             Some(_) => self.claim(&spec.group),
             // A slot may be free.
-            None if job.holder.is_none() => self.claim(&spec.group),
+            None if job.holder.is_none() || job.idle => self.claim(&spec.group),
             None => return,
         }
         self.wake();

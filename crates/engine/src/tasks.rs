@@ -24,6 +24,8 @@ struct Task {
     mailbox: Arc<Mailbox>,
     /// The name that its user gave the job.
     name: Option<String>,
+    /// Its agent is idle, and takes up no slot.
+    is_idle: bool,
     /// None between its entry in the list and its start.
     abort: Option<AbortHandle>,
 }
@@ -33,7 +35,7 @@ impl Tasks {
     pub(crate) fn add(&self, job: JobId) -> Arc<Mailbox> {
         let mailbox = Arc::new(Mailbox::default());
         let no = self.made.fetch_add(1, Ordering::Relaxed) + 1;
-        let task = Task { no, mailbox: Arc::clone(&mailbox), name: None, abort: None };
+        let task = Task { no, mailbox: Arc::clone(&mailbox), name: None, is_idle: false, abort: None };
         if let Some(former) = lock(&self.tasks).insert(job, task) {
             former.mailbox.nudge();
         }
@@ -84,6 +86,14 @@ impl Tasks {
         }
     }
 
+    /// Tells the task of an idle agent that it has a slot again.
+    pub(crate) fn wake(&self, job: JobId) {
+        if let Some(task) = lock(&self.tasks).get_mut(&job) {
+            task.is_idle = false;
+        }
+        self.nudge(job);
+    }
+
     /// Tells every task to look at its job again.
     pub(crate) fn nudge_all(&self) {
         lock(&self.tasks).values().for_each(|task| task.mailbox.nudge());
@@ -101,9 +111,17 @@ impl Tasks {
         lock(&self.tasks).contains_key(&job)
     }
 
-    /// Returns how many jobs have a task.
-    pub(crate) fn len(&self) -> usize {
-        lock(&self.tasks).len()
+    /// Returns how many jobs have a task and take up a slot.
+    pub(crate) fn with_slot(&self) -> usize {
+        lock(&self.tasks).values().filter(|task| !task.is_idle).count()
+    }
+
+    /// Notes whether the agent of a job is idle.
+    pub(crate) fn set_idle(&self, job: JobId, mailbox: &Arc<Mailbox>, is_idle: bool) {
+        let mut tasks = lock(&self.tasks);
+        if let Some(task) = tasks.get_mut(&job).filter(|task| Arc::ptr_eq(&task.mailbox, mailbox)) {
+            task.is_idle = is_idle;
+        }
     }
 
     /// Returns how many tasks were created so far.

@@ -90,6 +90,8 @@ fn right(fact: &Fact) -> Right {
         Fact::LastWord(_) | Fact::ChildrenAwaited(_) => Right::Owner,
         Fact::AnswerRequested(_) => Right::Derived,
         Fact::LateReported(_) => Right::Late,
+        // A claim, which counts slots.
+        Fact::Woken(_) => Right::None,
         // What this build does not know it cannot check.
         Fact::Unknown(_) => Right::None,
         fact if fact.is_owners() => Right::Owner,
@@ -161,7 +163,7 @@ mod tests {
             provider_refused provider_awaited";
         let none = "submitted dependency_settled dependency_removed rescheduled cancel_requested limit_changed \
             labels_changed input_requested rule_added rule_removed interrupt_requested abandoned claimed continued joined \
-            child_submitted child_ended provider_opened";
+            child_submitted child_ended provider_opened woken";
         let mut rights: BTreeMap<&str, Right> =
             [("answer_requested", Right::Derived), ("late_reported", Right::Late)].into();
         rights.extend(owner.split_whitespace().map(|kind| (kind, Right::Owner)));
@@ -170,10 +172,11 @@ mod tests {
         for kind in KINDS {
             let fact = example(kind);
             assert_eq!(Some(&right(&fact)), rights.get(kind), "{kind}");
-            // What core reserves to the owner a worker may write, and nothing else but these.
+            // What core reserves to the owner a worker may write, but for a slot, and nothing else but these.
             let beside =
                 ["last_word", "children_awaited", "answer_requested", "late_reported"].contains(kind);
-            assert_eq!(right(&fact) != Right::None, fact.is_owners() || beside, "{kind}");
+            let is_owners = fact.is_owners() && *kind != "woken";
+            assert_eq!(right(&fact) != Right::None, is_owners || beside, "{kind}");
         }
         let unknown = Stored { kind: "teleported".to_owned(), version: 3, body: "{}".to_owned() };
         assert_eq!(right(&Fact::Unknown(unknown)), Right::None);

@@ -92,6 +92,8 @@ const MUST: &[(&str, Must)] = &[
     ("new-life-ends-trees", Must::Simulation),
     ("retry-after-cancel", Must::Simulation),
     ("last-word-before-empty", Must::Simulation),
+    ("idle-message-sleeps", Must::Simulation),
+    ("idle-told-unslotted", Must::Simulation),
     ("no-pause-after-instance", Must::Fleet),
     ("foreign-repeat", Must::Fleet),
     ("take-over-live", Must::Fleet),

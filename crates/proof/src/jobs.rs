@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::event::{
-    Abandoned, AttemptEnded, CancelRequested, Commit, LastWord, LateReported, LaunchIntended, Launched,
-    LimitChanged, Released, RetryScheduled, SessionStarted, Spent, Stored, Submitted, TurnEnded, TurnEnding,
-    TurnStarted, Usage,
+    Abandoned, AttemptEnded, CancelRequested, Commit, InputDelivered, LastWord, LateReported, LaunchIntended,
+    Launched, LimitChanged, Released, RetryScheduled, SessionStarted, Spent, Stored, Submitted, TurnEnded,
+    TurnEnding, TurnStarted, Usage,
 };
 use lastword_core::life::Place;
 use lastword_core::limits::Limit;
@@ -17,7 +17,7 @@ use lastword_core::outcome::{Asked, Begun, Cause, Outcome};
 use lastword_core::receipt::{Level, Proof, Receipt, Tree};
 use lastword_core::spec::{ProviderSession, Spec, Work};
 use lastword_core::{
-    Append, AppendId, AttemptNo, Awake, Fact, Fence, Illegal, Job, JobId, OwnerId, Timestamp, TurnNo,
+    Append, AppendId, AttemptNo, Awake, Fact, Fence, Illegal, InputNo, Job, JobId, OwnerId, Timestamp, TurnNo,
 };
 use lastword_store::{Journal, Renew};
 
@@ -164,6 +164,11 @@ pub fn spent(tokens: u64) -> Fact {
 /// The agent has a session, by this name.
 pub fn session_started(attempt: AttemptNo, reference: &str) -> Fact {
     SessionStarted { attempt, offset: 1, reference: Some(reference.to_owned()), resumed_from: None }.into()
+}
+
+/// An input was given to the agent.
+pub fn input_delivered(input: InputNo) -> Fact {
+    InputDelivered { input }.into()
 }
 
 /// A turn began.

@@ -13,7 +13,8 @@ use lastword_core::{Append, AppendId, Event, Fact, Fence, Incarnation, Job, JobI
 
 use crate::{Claim, Claimed, Error, Group, Result, Source};
 
-/// The number of a claim's append under its own fence; an owner counts its own appends from zero.
+/// The number of a claim's append under its own fence; an owner counts its own appends from zero, and those that claim a slot for an idle
+/// agent are counted from below this one.
 const CLAIM_APPEND: u32 = u32::MAX;
 
 /// Refuses an owner that is not registered under its incarnation: `present` is its newest life that is not over.
@@ -96,10 +97,17 @@ pub(crate) fn take(claim: &Claim, id: JobId, lease: Lease, mut events: Vec<Event
         return Ok(None);
     }
     let Ok(facts) = decide(&job, &claim.by, lease, claim.now) else { return Ok(None) };
-    let fence =
-        Fence { owner: claim.by.owner.clone(), incarnation: claim.by.incarnation, epoch: job.epoch.next() };
-    let append_id = AppendId::of_owner(&fence, CLAIM_APPEND);
-    let (append, _) = Append::new(&job, None, append_id, claim.now, facts).map_err(corrupt)?;
+    let wakes = facts.iter().any(|fact| matches!(fact, Fact::Woken(_)));
+    let held = job.holder.as_ref().filter(|_| wakes).map(|holder| &holder.fence);
+    let fence = held.cloned().unwrap_or_else(|| Fence {
+        owner: claim.by.owner.clone(),
+        incarnation: claim.by.incarnation,
+        epoch: job.epoch.next(),
+    });
+    // A holder may claim many slots for one job, each at another version.
+    let number = if wakes { CLAIM_APPEND - 1 - job.version.0 as u32 } else { CLAIM_APPEND };
+    let append_id = AppendId::of_owner(&fence, number);
+    let (append, _) = Append::new(&job, held, append_id, claim.now, facts).map_err(corrupt)?;
     events.extend(append.events.iter().cloned());
     Ok(Some(Taken { append, claimed: Claimed { job: id, events, fence } }))
 }

@@ -230,7 +230,7 @@ impl Ledger {
         }
         let (candidates, room) = match &claim.from {
             Source::Ready { group, slots: unset } => {
-                let held = |row: &&Row| row.group == *group && row.holder.is_some();
+                let held = |row: &&Row| row.group == *group && row.has_slot();
                 let held = self.jobs.values().map(|entry| &entry.row).filter(held).count() as u32;
                 let spent = self.spent_in(group, Day::of(claim.now));
                 let slots = slots(self.groups.get(group), *unset, &spent);

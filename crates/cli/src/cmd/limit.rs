@@ -86,7 +86,7 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
 
 /// Returns how much of a budget a running job has used, if that is known here.
 fn used(job: &Job, limit: Limit) -> Option<u64> {
-    let session = job.session.as_ref().filter(|_| job.phase == Phase::Running)?;
+    let session = job.session.as_ref().filter(|_| matches!(job.phase, Phase::Running | Phase::Idle))?;
     match limit {
         Limit::Turns => session.turns.last().map(|turn| turn.turn.into()),
         Limit::Tokens => Some(job.spent.tokens_in + job.spent.tokens_out),

@@ -52,9 +52,6 @@ pub(crate) struct Args {
     quiet: bool,
 }
 
-/// Phases of jobs that have not ended.
-const LIVE: [&str; 5] = ["queued", "launching", "running", "stopping", "backoff"];
-
 /// Unread endings that are named after a list of live jobs.
 const NAMED_MAX: usize = 3;
 
@@ -163,7 +160,11 @@ impl Args {
     fn filter(&self) -> Result<Filter, Failure> {
         let phases = match (self.phase.as_slice(), self.shows_ended()) {
             ([], true) => Vec::new(),
-            ([], false) => LIVE.map(str::to_owned).to_vec(),
+            ([], false) => Phase::ALL
+                .iter()
+                .filter(|phase| **phase != Phase::Ended)
+                .map(|phase| phase.as_str().to_owned())
+                .collect(),
             (phases, _) => phases.to_vec(),
         };
         Ok(Filter {

@@ -275,7 +275,7 @@ impl Args {
                 turn_ms: self.agent.turn,
                 active_ms: self.agent.active,
                 handshake_ms: self.agent.handshake,
-                idle_ms: self.agent.idle,
+                idle_ms: self.agent.idle_ms(),
                 stall_ms: self.stall.or_else(|| limit("limits.stall")),
                 output_bytes: self.output_max.or_else(|| limit("limits.output")),
                 turns: self.agent.turns,

@@ -25,7 +25,10 @@ pub(crate) fn state(row: &Row, now: Time) -> String {
     match &row.outcome {
         Some(outcome) => outcome_name(outcome),
         None if row.waiting => "needs input".to_owned(),
-        None if row.rests.is_some() => rests(row.rests.as_ref()).to_owned(),
+        None if row.rests.is_some() => {
+            let waits = row.waits.as_ref().map(|waits| waits_briefly(waits, &row.group));
+            rests(row.rests.as_ref()).to_owned() + &waits.unwrap_or_default()
+        }
         None => match (&row.waits, row.silent_since) {
             (Some(waits), _) => format!("{}{}", row.phase, waits_briefly(waits, &row.group)),
             (None, since) => match silent(since, now) {
@@ -108,7 +111,11 @@ pub(crate) fn ending(outcome: &Outcome, detail: Option<&OutcomeDetail>, cause: O
         text.push(' ');
         text.push_str(&detail);
     }
+    let is_completed = *outcome == Outcome::Completed;
     let cause = cause.and_then(|cause| match cause {
+        // An agent that stayed open has completed its turns, and was ended after that.
+        Cause::LimitIdle if is_completed => Some("idle too long"),
+        Cause::User if is_completed => Some("ended while idle"),
         Cause::Shutdown => Some("the daemon was stopped with --cancel-jobs"),
         Cause::ParentGone => Some("the job that submitted it is gone"),
         Cause::ReaderGone => Some(READER_GONE),
@@ -345,7 +352,7 @@ pub(crate) fn count(number: u64, one: &str, many: &str) -> String {
 
 /// Reports whether the job may have processes in this phase.
 pub(crate) fn has_tree(phase: &Phase) -> bool {
-    matches!(phase, Phase::Launching | Phase::Running | Phase::Stopping)
+    matches!(phase, Phase::Launching | Phase::Running | Phase::Idle | Phase::Stopping)
 }
 
 #[cfg(test)]

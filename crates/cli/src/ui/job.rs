@@ -51,7 +51,7 @@ fn waits(job: &Job, clock: &Clock) -> Vec<String> {
 
 /// Reports whether a running agent works on nothing.
 fn rests(job: &Job) -> bool {
-    let session = job.session.as_ref().filter(|_| job.phase == Phase::Running);
+    let session = job.session.as_ref().filter(|_| matches!(job.phase, Phase::Running | Phase::Idle));
     session.is_some_and(|session| {
         let is_still = session.active_turn.is_none() && session.background == 0;
         is_still && matches!(session.state, SessionState::Ready | SessionState::Interrupted)

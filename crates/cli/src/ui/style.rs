@@ -49,7 +49,7 @@ impl Style {
             (_, Some(Outcome::Completed)) => self.good(text),
             (_, Some(Outcome::Cancelled)) => self.warn(text),
             (_, Some(_)) => self.bad(text),
-            (Phase::Running | Phase::Launching, _) => self.live(text),
+            (Phase::Running | Phase::Idle | Phase::Launching, _) => self.live(text),
             (Phase::Stopping, _) => self.warn(text),
             _ => self.faint(text),
         }

@@ -491,7 +491,8 @@ fn an_interrupt_ends_the_turn_and_a_message_starts_the_next() {
 #[test]
 fn an_interrupted_agent_that_gets_no_message_is_ended_with_that_reason() {
     let home = with_agent();
-    let id = start(&home, &["--name", "waits", "--idle", "300ms", "wait"]);
+    let id = start(&home, &["--name", "waits", "wait"]);
+    home.ok(&["limit", &id, "idle=300ms"]);
     until("it works", || (home.json(&["show", &id])["session"]["active_turn"] == 1).then_some(()));
     home.ok(&["interrupt", &id]);
     home.run(&["wait", &id]);

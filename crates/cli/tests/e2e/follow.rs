@@ -184,6 +184,13 @@ fn events_are_filtered_by_type_group_and_label() {
 }
 
 /// Starts every command that follows a job, waits until each is in the middle of it, and returns them with their names.
+/// Reports whether the daemon has a connection of a process: it has a handle of the process as well.
+fn is_connected(home: &Home, client: impl std::fmt::Display) -> bool {
+    let handles = std::fs::read_dir(format!("/proc/{}/fdinfo", home.daemon_pid())).unwrap();
+    let told = handles.flatten().filter_map(|handle| std::fs::read_to_string(handle.path()).ok());
+    told.into_iter().any(|told| told.lines().any(|line| line == format!("Pid:\t{client}")))
+}
+
 fn followers(home: &Home, id: &str) -> Vec<(&'static str, Running)> {
     let followers = [
         ("events -f", home.spawn(&["events", "-f", id])),
@@ -194,7 +201,8 @@ fn followers(home: &Home, id: &str) -> Vec<(&'static str, Running)> {
     for (name, follower) in &followers {
         match *name {
             "events -f" => follower.until_printed("launched"),
-            "wait" => {}
+            // It prints nothing before its end, and must not start the next daemon.
+            "wait" => until("`wait` is connected", || is_connected(home, follower.pid()).then_some(())),
             _ => follower.until_printed("one"),
         }
     }

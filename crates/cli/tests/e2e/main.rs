@@ -22,6 +22,7 @@ mod fleet_output;
 mod follow;
 mod help;
 mod home;
+mod idle;
 mod json;
 mod link;
 mod misuse;

@@ -1,13 +1,14 @@
 //! `claim`: an owner takes a waiting job, or one whose holder is gone.
 //!
-//! A claim decides whose writes count from here on. The claim of a waiting job also intends its next attempt, to save a write.
+//! A claim decides whose writes count from here on. The claim of a waiting job also intends its next attempt, to save a write. The owner of an
+//! idle agent claims a slot for its next turn, and stays its owner.
 
 use std::sync::Arc;
 
 use super::{Decision, Refusal, launch, take_over};
-use crate::event::{Claimed, Fact};
+use crate::event::{Claimed, Fact, Woken};
 use crate::ids::{HostId, Incarnation, OwnerId, Timestamp};
-use crate::job::{Job, Phase};
+use crate::job::{Holder, Job, Phase};
 
 /// An owner that wants a job, in one of its incarnations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +43,7 @@ pub fn decide(job: &Job, claimant: &Claimant, lease: Lease, now: Timestamp) -> D
         _ if job.phase == Phase::Unborn => Err(Refusal::NotFound(job.id)),
         _ if job.is_ended() => Err(Refusal::Ended(job.id)),
         _ if job.foreign => Err(Refusal::NeedsNewerReader(job.id)),
+        Some(holder) if job.idle && lease == Lease::Live && is_held_by(holder, claimant) => wake(job, now),
         Some(holder) if lease == Lease::Live => Err(Refusal::Held(job.id, holder.fence.owner.clone())),
         // Only time proves a tree elsewhere dead, not a new incarnation of its owner.
         Some(holder) if lease == (Lease::Replaced { here: false }) && job.open_attempt().is_some() => {
@@ -56,6 +58,18 @@ pub fn decide(job: &Job, claimant: &Claimant, lease: Lease, now: Timestamp) -> D
             let intent = claimant.boot.as_ref().map(|boot| launch::intent(job, job.epoch.next(), boot));
             Ok(std::iter::once(claimed(job, claimant)).chain(intent).collect())
         }
+    }
+}
+
+fn is_held_by(holder: &Holder, claimant: &Claimant) -> bool {
+    holder.fence.owner == claimant.owner && holder.fence.incarnation == claimant.incarnation
+}
+
+/// Decides the claim of a slot for an idle agent by the owner that holds it.
+fn wake(job: &Job, now: Timestamp) -> Decision {
+    match job.open_attempt().filter(|_| job.due().is_some_and(|due| due <= now)) {
+        Some(attempt) => Ok(vec![Woken { attempt: attempt.no }.into()]),
+        None => Err(Refusal::NotDue(job.id)),
     }
 }
 

@@ -4,7 +4,8 @@
 //! 1. No certain proof: `lost`.
 //! 2. The work was over before anything asked for a stop, and nothing was left to do: what the work achieved. For a command that is its
 //!    leader's exit, if the keeper saw it before any stop and no retry is left or needed; for an agent its last turn, if it was completed in
-//!    the log before the stop. The stop only cut short what was left of the tree.
+//!    the log before the stop. The stop only cut short what was left of the tree. It is the cause if the agent stays open between turns, which
+//!    only a stop ends.
 //! 3. The first reason to stop in the log: `cancelled`, `timed_out`, `over_budget`, or `failed` for a turn that did not complete unless
 //!    another reason came before the end. A request stored before the end counts, even if the tree ended by itself.
 //! 4. The keeper's own reason: its deadline, or a stop it was given while the journal was unavailable.
@@ -34,6 +35,8 @@ pub(super) fn attempt(
     let Some(attempt) = job.open_attempt() else { return Vec::new() };
     let (outcome, cause) = verdict(job, &receipt);
     let cut_short = finished(job, &receipt).and_then(|_| reason_to_stop(job, &receipt));
+    // An agent that stays open has no other end.
+    let cut_short = cut_short.filter(|_| !job.stays_open());
     let over_at = receipt.empty_at.or(awake);
     let mut facts: Vec<Fact> = Vec::new();
     if let Some(turn) = job.active_turn() {
@@ -148,7 +151,11 @@ fn finished(job: &Job, receipt: &Receipt) -> Option<(Outcome, Cause)> {
     let exit = receipt.exit.filter(|_| receipt.proof.is_certain() && is_ours)?;
     let achieved = achieved(job, exit);
     let is_over = match &job.stop {
-        Some(stop) if job.reports_turns() => stop.after_work,
+        // Whatever it said after that.
+        Some(stop) if job.reports_turns() => {
+            let cause = if job.stays_open() { stop.cause } else { Cause::Finished };
+            return stop.after_work.then_some((Outcome::Completed, cause));
+        }
         None if job.reports_turns() => receipt.exited_first && job.is_idle_agent(),
         _ => receipt.exited_first && (achieved.0 == Outcome::Completed || !has_tries_left(job)),
     };

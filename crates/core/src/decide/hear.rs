@@ -35,8 +35,13 @@ pub fn decide(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) 
 }
 
 /// Adds the time from which on the agent waits for a message, if it does.
-fn waits_from(ended: TurnEnded, now: Awake) -> TurnEnded {
-    let awake = (ended.ending == TurnEnding::Interrupted).then_some(now);
+fn waits_from(job: &Job, ended: TurnEnded, now: Awake) -> TurnEnded {
+    let waits = match ended.ending {
+        TurnEnding::Interrupted => true,
+        TurnEnding::Completed => job.stays_open(),
+        _ => false,
+    };
+    let awake = waits.then_some(now);
     TurnEnded { awake, ..ended }
 }
 
@@ -117,7 +122,7 @@ fn follow(job: &Job, offset: u64, signal: &Signal, pulse: &Pulse, now: Now) -> V
                 let acknowledged = acknowledges(*reported, ending);
                 let (awake, active_ms) = (None, None);
                 let ended = TurnEnded { offset, turn, ending, error, commit, acknowledged, awake, active_ms };
-                let ended = waits_from(ended, now.awake);
+                let ended = waits_from(job, ended, now.awake);
                 limit.into_iter().chain([ended.into()]).collect()
             }
         },
@@ -167,7 +172,7 @@ pub fn inactive(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
     let offset = job.open_attempt()?.heard;
     let ending = settle(job, turn, reported, None);
     let ended = TurnEnded::without_commit(offset, turn, ending, Some(error.to_owned()));
-    Some(with_time(job, waits_from(ended, now).into(), now))
+    Some(with_time(job, waits_from(job, ended, now).into(), now))
 }
 
 /// Returns when [`inactive`] must be asked next.
@@ -195,7 +200,7 @@ fn unopened(job: &Job, offset: u64, error: &str, now: Now) -> Vec<Fact> {
         SessionStarted { attempt: attempt.no, offset, reference: None, resumed_from: None }.into(),
         TurnStarted { offset, turn, awake: Some(now.awake) }.into(),
         TurnEnded::without_commit(offset, turn, TurnEnding::AgentExit, error).into(),
-        SessionChanged { offset, state: SessionState::Errored, background: 0 }.into(),
+        SessionChanged { offset, state: SessionState::Errored, background: 0, awake: None }.into(),
     ]
 }
 
@@ -210,9 +215,10 @@ fn changed(job: &Job, offset: u64, state: SessionState, background: u32, now: No
         let ending = settle(job, turn, reported, None);
         let error = Some("the session went inactive before the turn ended".to_owned());
         let ended = TurnEnded::without_commit(offset, turn, ending, error);
-        facts.push(waits_from(ended, now.awake).into());
+        facts.push(waits_from(job, ended, now.awake).into());
     }
-    facts.push(SessionChanged { offset, state, background }.into());
+    let awake = job.stays_open().then_some(now.awake);
+    facts.push(SessionChanged { offset, state, background, awake }.into());
     facts
 }
 

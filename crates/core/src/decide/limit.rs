@@ -178,9 +178,9 @@ pub fn lifted(job: &Job, pulse: &Pulse, now: Awake) -> Option<Fact> {
     limits::reached(&only, &used).is_none().then(|| Unpaused { attempt: attempt.no }.into())
 }
 
-/// Returns the end of a rest: a person was asked, and is no longer.
+/// Returns the end of a rest: a person was asked, or the agent was idle, and is no longer.
 pub fn rested(job: &Job, now: Awake) -> Option<Fact> {
-    let attempt = watched(job).filter(|_| !job.waits_for_person())?;
+    let attempt = watched(job).filter(|_| !job.waits_for_person() && !job.idle)?;
     let asked = attempt.asked?;
     Some(Rested { attempt: attempt.no, ms: now.0.saturating_sub(asked.0) }.into())
 }

@@ -89,6 +89,12 @@ fn check(job: &Job, spec: &Spec) -> Result<(), Refusal> {
         _ if spec.wait_for_quota.is_some() && !tells_refusals(spec) => Err(Refusal::Invalid(
             "its agent does not say when its quota is used up, so it cannot wait for that",
         )),
+        _ if spec.stays_open && !spec.work.shakes_hands() => Err(Refusal::Invalid(
+            "its agent takes a single prompt or does not say when a turn ends, so it cannot stay open between turns",
+        )),
+        _ if spec.stays_open && spec.limits.idle_ms == Some(0) => {
+            Err(Refusal::Invalid("an agent that stays open between turns needs a limit on its idle time"))
+        }
         _ if spec.parent == Some(job.id) => Err(Refusal::Invalid("it is its own parent")),
         Spec { worktree: Some(worktree), .. } if !is_worktree(worktree, &spec.cwd) => Err(Refusal::Invalid(
             "its worktree needs a full commit id and absolute paths, and its folder must be inside the checkout",

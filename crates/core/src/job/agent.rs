@@ -6,7 +6,7 @@ use crate::event::{
     QuestionAsked, QuestionClosed, SessionChanged, SessionStarted, Spent, TurnEnded, TurnEnding, TurnStarted,
 };
 use crate::ids::Timestamp;
-use crate::job::Job;
+use crate::job::{Job, Phase};
 use crate::outcome::Cause;
 use crate::session::{Session, TurnClock};
 use crate::spec::Unfinished;
@@ -31,9 +31,29 @@ impl Job {
 
     pub(super) fn session_changed(&mut self, changed: &SessionChanged) -> Followed {
         self.heard(changed.offset)?;
-        self.expect_session()?.change(changed.state, changed.background);
+        let session = self.expect_session()?;
+        let was_settled = session.is_settled();
+        session.change(changed.state, changed.background);
+        if !was_settled && session.is_settled() {
+            session.idle = changed.awake.or(session.idle);
+        }
         self.drop_moot_answers();
+        self.rest_if_open();
         Ok(())
+    }
+
+    /// Lets an agent that stays open give its slot back, if it has nothing to do. The clocks of its limits rest, but for its idle time.
+    fn rest_if_open(&mut self) {
+        let runs = self.stays_open() && matches!(self.phase, Phase::Running) && !self.wants_turn();
+        let Some(attempt) = self.open_attempt().filter(|_| runs) else { return };
+        // Before its first turn it has its prompt to work on.
+        let session = self.session.as_ref().filter(|session| session.attempt == attempt.no);
+        let session = session.filter(|session| session.rests() && self.turns > attempt.turns_before);
+        let Some(since) = session.map(|session| session.idle) else { return };
+        self.idle = true;
+        if let (Some(attempt), Some(since)) = (self.open_attempt_mut(), since) {
+            attempt.asked.get_or_insert(since);
+        }
     }
 
     pub(super) fn turn_started(&mut self, at: Timestamp, started: &TurnStarted) -> Followed {
@@ -44,6 +64,8 @@ impl Job {
         self.turns = started.turn;
         let rested_ms = self.open_attempt().map_or(0, |attempt| attempt.rested_ms);
         let clock = started.awake.map(|began| TurnClock { began, rested_ms });
+        // It may have begun one by itself.
+        self.idle = false;
         self.expect_session()?.begin(started.turn, at, clock)
     }
 
@@ -91,8 +113,10 @@ impl Job {
                 if let Some(attempt) = self.open_attempt_mut() {
                     attempt.turns_completed += 1;
                 }
+                self.rest_if_open();
             }
-            TurnEnding::Interrupted | TurnEnding::Superseded => {}
+            TurnEnding::Interrupted => self.rest_if_open(),
+            TurnEnding::Superseded => {}
             // The first turn that does not complete stops the attempt.
             TurnEnding::Failed
             | TurnEnding::Aborted

@@ -55,7 +55,7 @@ impl Job {
         let phase = match &self.phase {
             Phase::Queued { .. } if self.holder.is_some() => Some(PhaseName::Running),
             Phase::Launching => Some(PhaseName::Running),
-            phase => PhaseName::of(phase),
+            _ => PhaseName::of(self),
         };
         (phase, self.waits_for_person(), self.active_turn().is_some(), self.continued_by.is_some())
     }
@@ -86,7 +86,7 @@ impl Job {
             Fact::CancelRequested(request) => self.cancel_requested(at, request),
             Fact::LimitChanged(change) => self.limit_changed(change),
             Fact::LabelsChanged(change) => self.labels_changed(change),
-            Fact::InputRequested(request) => self.input_requested(request),
+            Fact::InputRequested(request) => self.input_requested(at, request),
             Fact::AnswerRequested(request) => self.answer_requested(request),
             Fact::InterruptRequested(request) => self.expect_session()?.interrupt(request.turn),
             Fact::Abandoned(abandoned) => self.given_up(at, abandoned),
@@ -104,6 +104,7 @@ impl Job {
             Fact::Rested(rested) => self.rested(rested),
             Fact::RuleAdded(added) => self.rule_added(at, added),
             Fact::RuleRemoved(removed) => self.rule_removed(removed),
+            Fact::Woken(woken) => self.woken(woken),
             Fact::InputDelivered(delivered) => self.input_delivered(delivered),
             Fact::SessionStarted(started) => self.session_started(started),
             Fact::SessionChanged(changed) => self.session_changed(changed),

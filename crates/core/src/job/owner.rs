@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::fold::Followed;
 use crate::event::{
     Adopted, AttemptEnded, Claimed, InputDelivered, LastWord, LaunchIntended, Launched, LimitFired,
-    LimitNeared, Paused, Rested, RetryScheduled, RungClimbed, StopBegan, Unpaused,
+    LimitNeared, Paused, Rested, RetryScheduled, RungClimbed, StopBegan, Unpaused, Woken,
 };
 use crate::ids::{Fence, Timestamp};
 use crate::job::{Attempt, Holder, Job, Pause, Phase, Waits};
@@ -148,6 +148,18 @@ impl Job {
             return Err("no person was asked");
         }
         attempt.rested_ms = attempt.rested_ms.saturating_add(rested.ms);
+        if let Some(session) = self.session.as_mut().filter(|_| !self.idle) {
+            // The wait for the message is over: an agent that ignores it is given its idle time again.
+            session.idle = session.idle.map(|since| since.plus_ms(rested.ms));
+        }
+        Ok(())
+    }
+
+    pub(super) fn woken(&mut self, woken: &Woken) -> Followed {
+        if !self.idle || !self.runs(woken.attempt) {
+            return Err("its agent is not idle");
+        }
+        self.idle = false;
         Ok(())
     }
 
@@ -170,7 +182,7 @@ impl Job {
         attempt.end = Some(Arc::new(ended.clone()));
         attempt.ended_at = Some(at);
         self.ran_ms = self.ran_ms.saturating_add(ended.ran_ms.unwrap_or(0));
-        self.pause = None;
+        (self.pause, self.idle) = (None, false);
         // The session of an earlier attempt has ended already.
         let session = self.session.as_mut().filter(|session| session.attempt == ended.attempt);
         if let Some(session) = session {

@@ -47,6 +47,9 @@ impl Job {
 
     pub(super) fn rescheduled(&mut self, rescheduled: &Rescheduled) -> Followed {
         match &mut self.phase {
+            _ if self.idle && self.inputs.iter().any(|input| input.question.is_none()) => {
+                self.queued_at = rescheduled.due;
+            }
             _ if self.holder.is_some() => return Err("the job has a holder"),
             Phase::Queued { waits: Waits::Slot } => self.queued_at = rescheduled.due,
             Phase::Backoff { until } => *until = rescheduled.due,
@@ -73,7 +76,10 @@ impl Job {
         Ok(())
     }
 
-    pub(super) fn input_requested(&mut self, request: &InputRequested) -> Followed {
+    pub(super) fn input_requested(&mut self, at: Timestamp, request: &InputRequested) -> Followed {
+        if self.idle && !self.wants_turn() {
+            self.queued_at = at;
+        }
         self.input_closed |= request.eof;
         let &InputRequested { input: no, eof, steer, .. } = request;
         self.push_input(PendingInput {
@@ -163,6 +169,7 @@ impl Job {
             }
         };
         stop.force |= force;
+        self.idle = false;
         if matches!(self.phase, Phase::Launching | Phase::Running) {
             self.phase = Phase::Stopping { since: at, rung: None, alive: None };
         }

@@ -181,6 +181,8 @@ pub enum PhaseName {
     Launching,
     /// An attempt runs.
     Running,
+    /// An attempt runs, and its agent is open between turns. It holds no slot.
+    Idle,
     /// An attempt is being stopped.
     Stopping,
     /// It waits for its next attempt.
@@ -190,12 +192,13 @@ pub enum PhaseName {
 }
 
 impl PhaseName {
-    /// Returns the name of a phase; none before the job was submitted.
-    pub fn of(phase: &Phase) -> Option<PhaseName> {
-        Some(match phase {
+    /// Returns the name of the phase of a job; none before the job was submitted.
+    pub fn of(job: &Job) -> Option<PhaseName> {
+        Some(match &job.phase {
             Phase::Unborn => return None,
             Phase::Queued { .. } => PhaseName::Queued,
             Phase::Launching => PhaseName::Launching,
+            Phase::Running if job.idle => PhaseName::Idle,
             Phase::Running => PhaseName::Running,
             Phase::Stopping { .. } => PhaseName::Stopping,
             Phase::Backoff { .. } => PhaseName::Backoff,
@@ -207,20 +210,22 @@ impl PhaseName {
     }
 
     /// Every phase, in their usual order.
-    pub const ALL: [PhaseName; 6] = [
+    pub const ALL: [PhaseName; 7] = [
         PhaseName::Queued,
         PhaseName::Launching,
         PhaseName::Running,
+        PhaseName::Idle,
         PhaseName::Stopping,
         PhaseName::Backoff,
         PhaseName::Ended,
     ];
 
     /// The phases of a live job.
-    pub const LIVE: [PhaseName; 5] = [
+    pub const LIVE: [PhaseName; 6] = [
         PhaseName::Queued,
         PhaseName::Launching,
         PhaseName::Running,
+        PhaseName::Idle,
         PhaseName::Stopping,
         PhaseName::Backoff,
     ];
@@ -231,6 +236,7 @@ impl PhaseName {
             PhaseName::Queued => "queued",
             PhaseName::Launching => "launching",
             PhaseName::Running => "running",
+            PhaseName::Idle => "idle",
             PhaseName::Stopping => "stopping",
             PhaseName::Backoff => "backoff",
             PhaseName::Ended => "ended",
@@ -250,7 +256,7 @@ impl Row {
     /// If the job was not submitted. Such a job is never stored.
     pub fn of(job: &Job) -> Row {
         let spec = job.spec.as_ref().expect("a stored job was submitted");
-        let phase = PhaseName::of(&job.phase).expect("a submitted job is in a phase");
+        let phase = PhaseName::of(job).expect("a submitted job is in a phase");
         let last_word = job.last_word();
         Row {
             job: job.id,
@@ -269,6 +275,11 @@ impl Row {
             changed_at: job.changed_at,
             summary: Summary::of(job),
         }
+    }
+
+    /// Reports whether it takes up a slot of its group.
+    pub fn has_slot(&self) -> bool {
+        self.holder.is_some() && self.phase != PhaseName::Idle
     }
 
     /// Returns the section of the job, as long as its ending was not read.
@@ -369,7 +380,6 @@ impl Summary {
 /// Returns the state of a running agent that works on nothing.
 fn rests(job: &Job) -> Option<SessionState> {
     let attempt = job.open_attempt().filter(|_| matches!(job.phase, Phase::Running))?;
-    let session =
-        job.session.as_ref().filter(|session| session.attempt == attempt.no && session.is_settled())?;
-    Some(session.state).filter(|state| matches!(state, SessionState::Ready | SessionState::Interrupted))
+    let session = job.session.as_ref().filter(|session| session.attempt == attempt.no && session.rests())?;
+    Some(session.state)
 }

@@ -116,6 +116,7 @@ fn describe(fact: &Fact) -> String {
         ),
         Fact::RuleRemoved(removed) => format!("{} removed rule r{}", quote(&removed.by), removed.rule),
         Fact::Rested(rested) => format!("the clocks of its limits rested for {} ms", rested.ms),
+        Fact::Woken(_) => "has a slot again, for its next turn".to_owned(),
         Fact::InputDelivered(delivered) => format!("input {} delivered", delivered.input),
         Fact::SessionStarted(started) => match &started.reference {
             Some(reference) => format!("session {} started", quote(reference)),

@@ -63,7 +63,8 @@ impl<J: Store> Desk<J> {
     /// Reads the groups again if one of these jobs may wait for its group: where hosts share a journal, others pause groups and spend their
     /// budgets.
     async fn refresh_groups(&self, rows: &[&Row]) -> Result<(), Error> {
-        let waits = |row: &&Row| matches!(row.phase, PhaseName::Queued | PhaseName::Backoff);
+        let waits =
+            |row: &&Row| matches!(row.phase, PhaseName::Queued | PhaseName::Backoff | PhaseName::Idle);
         if self.journal.is_shared() && rows.iter().any(waits) {
             self.read_groups().await?;
         }
@@ -80,7 +81,7 @@ impl<J: Store> Desk<J> {
         match row.phase {
             _ if row.summary.awaits => return self.children(row.job).await,
             PhaseName::Queued if row.summary.unmet > 0 => return self.dependencies(row.job).await,
-            PhaseName::Queued | PhaseName::Backoff if is_due => {}
+            PhaseName::Queued | PhaseName::Backoff | PhaseName::Idle if is_due => {}
             _ => return Ok(WaitReason::Nothing),
         }
         if self.is_paused(&row.group) {

@@ -93,7 +93,8 @@ impl<J: Store> Engine<J> {
             let tasks = self.desk().agenda.tasks.made();
             let late = self.worker.settle(None).await;
             let rows = read().await?;
-            let has_tree = |row: &&Row| matches!(row.phase, PhaseName::Running | PhaseName::Stopping);
+            let has_tree =
+                |row: &&Row| matches!(row.phase, PhaseName::Running | PhaseName::Idle | PhaseName::Stopping);
             let follows = |row: &Row| self.worker.follows(row.job, row.holder.as_ref(), tasks);
             let followed = rows.iter().map(row).filter(has_tree).all(follows);
             if followed || tries == FOLLOW_TRIES {

@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use lastword_core::decide::claim::Claimant;
 use lastword_core::life::{Place, deadline};
-use lastword_core::{Append, Incarnation, Job, JobId, Seq};
+use lastword_core::{Append, Fact, Incarnation, Job, JobId, Seq};
 use lastword_store::{Claim, Claimed, Error, Renew, Renewed, Source, Store};
 
 use super::job_task::{JobTask, Pass};
@@ -115,7 +115,13 @@ impl<J: Store> Worker<J> {
     fn start_all(self: &Arc<Self>, taken: Vec<Claimed>, pass: Option<&Pass>) {
         for claimed in taken {
             self.desk.changes.announce(claimed.job);
-            self.start(claimed, pass);
+            let wakes = claimed.events.last().is_some_and(|event| matches!(event.fact, Fact::Woken(_)));
+            if wakes && self.desk.agenda.tasks.has(claimed.job) {
+                // It has a task, which reads that it has a slot again.
+                self.desk.agenda.tasks.wake(claimed.job);
+            } else {
+                self.start(claimed, pass);
+            }
         }
     }
 

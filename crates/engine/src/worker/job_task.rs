@@ -34,6 +34,10 @@ const FAILURES_UNREPORTED: u32 = 6;
 /// Interval at which the output of a job with an output limit is measured.
 const OUTPUT_INTERVAL: Duration = Duration::from_millis(200);
 
+/// Interval at which a slot is asked for, for an idle agent with a message, where hosts share the journal: which of them is told of a free slot
+/// is not decided by who waits for one.
+const SLOT_INTERVAL: Duration = Duration::from_secs(2);
+
 /// Measurements of the output within the stall limit of a job: a stall is noticed at most an eighth of the limit late.
 const STALL_CHECKS: u64 = 8;
 
@@ -84,6 +88,7 @@ impl<J: Store> JobTask<J> {
             pass,
         };
         task.mailbox.set_locating(task.is_locating());
+        task.worker.desk.agenda.tasks.set_idle(claimed.job, &task.mailbox, task.owner.job().idle);
         Ok(task)
     }
 
@@ -130,7 +135,7 @@ impl<J: Store> JobTask<J> {
         }
         self.measure_output();
         self.measure_budget();
-        let spent = self.owner.job().usage;
+        let (spent, was_idle) = (self.owner.job().usage, self.owner.job().idle);
         let outputs = self.owner.step(input, self.worker.desk.now());
         if stored {
             self.worker.desk.wrote(self.owner.job());
@@ -138,6 +143,7 @@ impl<J: Store> JobTask<J> {
                 self.count_spent();
             }
         }
+        self.note_idle(was_idle);
         for output in outputs {
             match output {
                 Output::Append(append) => self.append(*append),
@@ -162,6 +168,18 @@ impl<J: Store> JobTask<J> {
             self.mailbox.set_locating(self.is_locating());
         }
         false
+    }
+
+    /// Gives the slot of an idle agent back, and claims one for the message that waits: the journal counts it.
+    fn note_idle(&self, was_idle: bool) {
+        let (job, agenda) = (self.owner.job(), &self.worker.desk.agenda);
+        if job.idle != was_idle {
+            agenda.tasks.set_idle(job.id, &self.mailbox, job.idle);
+            self.worker.slots.freed(agenda);
+        }
+        if job.idle && job.due().is_some() {
+            agenda.wrote(job, self.worker.desk.now().wall);
+        }
     }
 
     /// Waits for mail, for the next time to check a limit, or for the next retry.
@@ -200,7 +218,9 @@ impl<J: Store> JobTask<J> {
             .next_question_expiry()
             .map(|at| now + Duration::from_millis(at.0.saturating_sub(wall.0)));
         let output = self.output_interval().map(|every| self.measured_at.map_or(now, |at| at + every));
-        [time_limit, question, output].into_iter().flatten().min()
+        let waits_for_slot = self.owner.job().idle && self.owner.job().due().is_some();
+        let slot = (waits_for_slot && self.worker.desk.journal.is_shared()).then(|| now + SLOT_INTERVAL);
+        [time_limit, question, output, slot].into_iter().flatten().min()
     }
 
     /// Returns how often to measure the output of a running command that has a limit on it. An agent's output is read as it comes.

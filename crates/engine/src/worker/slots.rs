@@ -1,4 +1,4 @@
-//! The worker's own slots: how many jobs it may hold at once, of all groups. Groups have theirs in the journal.
+//! The worker's own slots: how many jobs it may hold at once, of all groups, those with an idle agent aside. Groups have theirs in the journal.
 
 use std::sync::Mutex;
 
@@ -29,7 +29,7 @@ impl Slots {
     /// Reserves at most so many slots, of those that neither a job nor another claim has.
     pub(super) fn reserve<'a>(&'a self, agenda: &'a Agenda, at_most: u32) -> Reserved<'a> {
         let mut asked_for = lock(&self.asked_for);
-        let held = u32::try_from(agenda.tasks.len()).unwrap_or(u32::MAX);
+        let held = u32::try_from(agenda.tasks.with_slot()).unwrap_or(u32::MAX);
         let taken = held.saturating_add(*asked_for);
         let count = self.bound.map_or(at_most, |bound| bound.saturating_sub(taken).min(at_most));
         *asked_for += count;

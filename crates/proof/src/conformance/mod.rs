@@ -12,6 +12,7 @@ pub mod feed;
 pub mod fence;
 pub mod groups;
 pub mod hints;
+pub mod idle;
 pub mod instance;
 pub mod keys;
 pub mod list;
@@ -95,6 +96,10 @@ macro_rules! for_each_case {
                 a_replaced_life_claims_nothing,
                 an_owner_learns_what_it_holds,
                 an_append_and_a_claim_in_one_call_are_two;
+            idle:
+                c93_an_idle_agent_has_no_slot_until_its_holder_claims_one,
+                c93_idle_agents_do_not_count_whoever_holds_them,
+                c93_slots_hold_when_many_idle_agents_are_sent_messages;
             conversation:
                 one_conversation_is_driven_by_one_job,
                 one_batch_takes_a_conversation_once,

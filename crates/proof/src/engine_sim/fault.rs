@@ -64,4 +64,5 @@ pub(super) const TABLE: &Table = &Table {
         ("line cut", PhaseName::Backoff, "no attempt is open, so no keeper"),
         ("line cut", PhaseName::Ended, "a line goes with the report of the end, but for a moment"),
     ],
+    never: &[(PhaseName::Idle, "its jobs are commands")],
 };

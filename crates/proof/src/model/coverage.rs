@@ -22,7 +22,7 @@ const FAULTS: [&str; 9] = [
 
 /// How often each fault was taken in each phase.
 #[derive(Debug, Default)]
-pub(crate) struct Coverage([[AtomicU64; FAULTS.len()]; 6]);
+pub(crate) struct Coverage([[AtomicU64; FAULTS.len()]; PhaseName::ALL.len()]);
 
 impl Coverage {
     /// Counts an action, if it is a fault, in the phase it happens in.
@@ -49,12 +49,14 @@ fn fault_of(action: Action) -> Option<usize> {
 }
 
 fn phase_of(job: &Job) -> PhaseName {
-    PhaseName::of(&job.phase).unwrap_or(PhaseName::Queued)
+    PhaseName::of(job).unwrap_or(PhaseName::Queued)
 }
 
 /// Cells that no schedule can fill, and why.
 fn impossible(phase: PhaseName, fault: &str) -> bool {
     match (phase, fault) {
+        // No job of this model stays open between turns; those of `sessions` do.
+        (PhaseName::Idle, _) => true,
         // No tree exists, so no keeper does.
         (PhaseName::Queued | PhaseName::Backoff | PhaseName::Ended, "keeper crash" | "reboot") => true,
         // The clock of an attempt runs only while one is open.

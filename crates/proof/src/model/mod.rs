@@ -64,8 +64,9 @@ const fn small(owners: usize, incarnations: u8, crashes: u8, losses: u8) -> Boun
 /// No small slice generates so many.
 const NEVER: usize = 1 << 40;
 
-/// Signals and requests of the second model: quick, and in the long run.
-const TALK: [Sessions; 2] = [Sessions { signals: 5, requests: 1 }, Sessions { signals: 6, requests: 2 }];
+/// Signals and requests of the second model: quick, and in the long run. Each is looked at with agents that stay open between turns as well.
+const TALK: [Sessions; 2] =
+    [Sessions { signals: 5, requests: 1, open: false }, Sessions { signals: 6, requests: 2, open: false }];
 
 /// What a run has seen.
 struct Explored {
@@ -123,10 +124,16 @@ where
     Explored { states, depth: checker.max_depth(), generated, violations, reached }
 }
 
+fn open(talk: Sessions) -> Sessions {
+    Sessions { open: true, ..talk }
+}
+
 /// Looks for a violation, as a seeded bug must cause one: its name and the shortest way to it.
 pub fn find(generated_max: usize) -> Option<(&'static str, Vec<String>)> {
     let look = Look::ForTheFirstFailure;
-    let talk = explore(TALK[0], generated_max, look).violations.into_iter().next();
+    let talks = [TALK[0], open(TALK[0])];
+    let talk =
+        talks.into_iter().find_map(|talk| explore(talk, generated_max, look).violations.into_iter().next());
     talk.or_else(|| {
         let bounds = Bounds { owners: 2, ..WIDE };
         let model = Lifecycle { bounds, coverage: Arc::new(Coverage::default()) };
@@ -182,7 +189,9 @@ pub fn main(arguments: &[String]) -> Result<(), String> {
             explore(model, slice.generated_max, Look::Everywhere)
         });
     }
-    total.add(&talk, NEVER, || explore(talk, NEVER, Look::Everywhere));
+    for talk in [talk, open(talk)] {
+        total.add(&talk, NEVER, || explore(talk, NEVER, Look::Everywhere));
+    }
     report(&total, &coverage, started.elapsed().as_secs_f64())
 }
 

@@ -11,12 +11,12 @@ use lastword_core::decide::{Decision, answer, interrupt, limit, send, submit};
 use lastword_core::effects::Effect;
 use lastword_core::event::{Commit, SessionState, TurnEnding, Usage};
 use lastword_core::limits::{Limit, Limits};
-use lastword_core::outcome::Asked;
+use lastword_core::outcome::{Asked, Cause};
 use lastword_core::owner::{Input, Output, Owner};
 use lastword_core::question::{Ask, Reply};
 use lastword_core::receipt::{Exit, Level, Proof, Receipt, Tree};
 use lastword_core::report::{Report, Signal};
-use lastword_core::{Append, AppendId, AttemptNo, Awake, Fact, Fence, Job, Now, Phase, Timestamp};
+use lastword_core::{Append, AppendId, AttemptNo, Awake, Fact, Fence, InputNo, Job, Now, Phase, Timestamp};
 use stateright::{Model, Property};
 
 use super::world::{Shelf, WALL_LIMIT_MS, host_id, incarnation, job_id, owner_id};
@@ -47,6 +47,8 @@ pub(crate) enum Act {
     Send,
     Answer,
     RaiseLimit,
+    /// Its owner claims a slot.
+    Wake,
     GetLate,
     Exit(bool),
 }
@@ -68,6 +70,8 @@ pub(crate) enum Said {
 pub(crate) struct Sessions {
     pub(crate) signals: u8,
     pub(crate) requests: u8,
+    /// The agent stays open between turns.
+    pub(crate) open: bool,
 }
 
 const SAID: [Said; 9] = [
@@ -87,7 +91,7 @@ impl Model for Sessions {
     type Action = Act;
 
     fn init_states(&self) -> Vec<Talk> {
-        vec![begin()]
+        vec![begin(self.open)]
     }
 
     fn actions(&self, talk: &Talk, out: &mut Vec<Act>) {
@@ -102,6 +106,9 @@ impl Model for Sessions {
         }
         if talk.requests < self.requests {
             out.extend([Act::Cancel, Act::Interrupt, Act::Send, Act::Answer, Act::RaiseLimit]);
+        }
+        if talk.shelf.job.idle && talk.shelf.job.due().is_some() {
+            out.push(Act::Wake);
         }
         if !talk.late {
             out.push(Act::GetLate);
@@ -134,6 +141,7 @@ impl Model for Sessions {
                 talk.late = true;
                 talk.tell(Input::Tick);
             }
+            Act::Wake => talk.wake(),
             Act::Cancel | Act::Interrupt | Act::Send | Act::Answer | Act::RaiseLimit => talk.ask(act),
         }
         Some(talk)
@@ -166,14 +174,16 @@ fn heard(said: Said, offset: u64) -> Input {
 }
 
 /// The world in which an agent has just been launched.
-fn begin() -> Talk {
+fn begin(open: bool) -> Talk {
     let mut spec = jobs::agent("q");
-    spec.limits =
-        Limits { wall_ms: Some(WALL_LIMIT_MS), turns: Some(2), tokens: Some(2), ..Limits::default() };
+    spec.stays_open = open;
+    let idle_ms = open.then_some(super::world::LATE.0 / 2);
+    let limits = Limits { turns: Some(2), tokens: Some(2), idle_ms, ..Limits::default() };
+    spec.limits = Limits { wall_ms: Some(WALL_LIMIT_MS), ..limits };
     let mut shelf = Shelf { log: Vec::new(), job: Arc::new(Job::unborn(job_id())) };
     let facts = submit::decide(&shelf.job, &Arc::new(spec), "somebody", Limits::default());
     put(&mut shelf, 1, facts).expect("a submission follows nothing");
-    let by = Claimant { owner: owner_id(0), incarnation: incarnation(1), host: host_id(0), boot: None };
+    let by = claimant();
     let facts = claim::decide(&shelf.job, &by, Lease::Live, Timestamp(1));
     put(&mut shelf, 2, facts).expect("a waiting job can be claimed");
     let fence = Fence { owner: by.owner, incarnation: by.incarnation, epoch: shelf.job.epoch };
@@ -192,6 +202,10 @@ fn begin() -> Talk {
     let tree = Tree { boot: "0".into(), pid: 1, start_ticks: 1, level: Level::Subreaper, withheld: None };
     talk.tell(Input::Report(Report::Launched { attempt: AttemptNo(1), tree, awake: Awake(1) }));
     talk
+}
+
+fn claimant() -> Claimant {
+    Claimant { owner: owner_id(0), incarnation: incarnation(1), host: host_id(0), boot: None }
 }
 
 fn put(shelf: &mut Shelf, id: u128, facts: Decision) -> Option<()> {
@@ -215,12 +229,34 @@ impl Talk {
                     Output::Load { after } => inputs.push(Input::Loaded(self.shelf.after(after))),
                     Output::Do(Effect::Stop { .. } | Effect::Close { .. }) => self.dismissed = true,
                     Output::Do(Effect::Tell { input, .. }) => {
+                        if self.shelf.job.idle && !self.answers(input) {
+                            self.broken = Some("an idle agent was told something without a slot");
+                        }
                         inputs.insert(0, Input::Report(Report::Told { input }));
                     }
                     Output::Do(_) | Output::LetGo { .. } => {}
                     Output::Broken(_) => self.broken = Some("the owner decided what the log refuses"),
                 }
             }
+        }
+    }
+
+    fn answers(&self, input: InputNo) -> bool {
+        self.shelf.job.inputs.iter().any(|pending| pending.no == input && pending.question.is_some())
+    }
+
+    /// A slot is claimed for the idle agent, as the journal does it: under the fence of its holder.
+    fn wake(&mut self) {
+        let job = &self.shelf.job;
+        let fence = job.holder.as_ref().map(|holder| holder.fence.clone());
+        let facts = claim::decide(job, &claimant(), Lease::Live, Timestamp(1));
+        let append = facts.ok().and_then(|facts| {
+            Append::new(job, fence.as_ref(), AppendId(200 + u128::from(job.version.0)), Timestamp(1), facts)
+                .ok()
+        });
+        match append.map(|(append, _)| self.shelf.append(&append)) {
+            Some(Ok(())) => self.tell(Input::News),
+            _ => self.broken = Some("a slot for an idle agent was refused"),
         }
     }
 
@@ -296,6 +332,13 @@ pub(crate) const ALWAYS: &[Condition] = &[
         job.open_attempt().is_some()
             || job.session.as_ref().is_none_or(|session| session.questions.is_empty())
     }),
+    ("only an agent that stays open is idle, and between turns", |_, talk| {
+        let job = &talk.shelf.job;
+        let rests = || {
+            job.session.as_ref().is_some_and(|session| session.active.is_none() && session.background == 0)
+        };
+        !job.idle || job.stays_open() && matches!(job.phase, Phase::Running) && rests()
+    }),
     ("an interrupt alone does not end the run", |_, talk| {
         let reason = |fact: &Fact| {
             matches!(fact, Fact::CancelRequested(_) | Fact::LimitFired(_))
@@ -322,6 +365,19 @@ pub(crate) const SOMETIMES: &[Condition] = &[
     ("can reach the wall in mid-turn", |_, talk| has_ending(talk, TurnEnding::OverLimit(Limit::Wall))),
     ("can run out of turns", |_, talk| has_limit(talk, Limit::Turns)),
     ("can run out of tokens", |_, talk| has_limit(talk, Limit::Tokens)),
+    ("can be idle, be woken, and take another turn", |_, talk| {
+        let mut facts = talk.shelf.facts();
+        facts.any(|fact| matches!(fact, Fact::Woken(_))) && facts.any(is_turn_start)
+    }),
+    ("can be too long idle, and completed", |_, talk| {
+        has_limit(talk, Limit::Idle)
+            && talk.shelf.job.last_word().is_some_and(|word| word.outcome.name() == "completed")
+    }),
+    ("can be cancelled while idle, and completed", |_, talk| {
+        let job = &talk.shelf.job;
+        let asked = job.stop.as_ref().is_some_and(|stop| stop.cause == Cause::User);
+        asked && job.last_word().is_some_and(|word| word.outcome.name() == "completed")
+    }),
     ("can answer a question", |_, talk| {
         talk.shelf.facts().any(|fact| matches!(fact, Fact::AnswerRequested(_)))
     }),

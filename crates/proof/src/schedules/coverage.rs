@@ -34,12 +34,15 @@ pub struct Table {
     pub faults: &'static [&'static str],
     /// Cells that cannot be filled, and why.
     pub impossible: &'static [(&'static str, PhaseName, &'static str)],
+    /// Phases that its jobs are never in, and why.
+    pub never: &'static [(PhaseName, &'static str)],
 }
 
 impl Table {
     fn reason(&self, fault: &str, phase: PhaseName) -> Option<&'static str> {
         let found = self.impossible.iter().find(|(one, other, _)| *one == fault && *other == phase);
-        found.map(|(_, _, reason)| *reason)
+        let never = self.never.iter().find(|(never, _)| *never == phase);
+        found.map(|(_, _, reason)| *reason).or(never.map(|(_, reason)| *reason))
     }
 }
 
@@ -90,6 +93,9 @@ impl Coverage {
         }
         for (fault, phase, reason) in self.table.impossible {
             lines.push(format!("-  {fault} while {}: {reason}", phase.as_str()));
+        }
+        for (phase, reason) in self.table.never {
+            lines.push(format!("-  {}: {reason}", phase.as_str()));
         }
         lines
     }

@@ -52,4 +52,5 @@ pub(super) const TABLE: &Table = &Table {
         ("keeper crash", PhaseName::Backoff, "no attempt is open, so no keeper"),
         ("keeper crash", PhaseName::Ended, "nothing of an ended job has a keeper"),
     ],
+    never: &[],
 };

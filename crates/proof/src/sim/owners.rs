@@ -194,7 +194,8 @@ impl World {
         let Fence { incarnation, epoch, .. } = fence;
         let hold = Hold { process: no, life: process.life, job, incarnation, epoch };
         if process.seen.contains(&hold) {
-            return;
+            // A slot for its idle agent, or what it knows already.
+            return self.feed(hold, Input::News);
         }
         let folded = match Job::fold(claimed.job, &claimed.events) {
             Ok(folded) => folded,

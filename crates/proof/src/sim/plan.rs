@@ -54,14 +54,21 @@ impl Plan {
 
 fn spec(random: &mut Random, after: Vec<Dependency>, leased: bool) -> Spec {
     let agent = random.chance(65);
+    // Looked at and not drawn, as above.
+    let stays_open = agent && (random.clone().draw() >> 16).is_multiple_of(3);
     let work = match agent {
         true => Work::Agent { provider: "a".to_owned(), prompt: "p".to_owned(), terms: Box::default() },
         false => Work::Command { argv: vec!["c".to_owned()] },
     };
+    let mut limits = limits(random, agent);
+    if stays_open {
+        limits.set(Limit::Idle, [1_500, 60_000][usize::from(random.clone().draw().is_multiple_of(2))]);
+    }
     Spec {
         work,
+        stays_open,
         io: if agent { Io::Null } else { Io::Pipe },
-        limits: limits(random, agent),
+        limits,
         retry: RetryPolicy {
             attempts_max: 1 + random.below(3) as u32,
             relaunches_max: random.below(3) as u32,

@@ -15,7 +15,7 @@ use lastword_core::{Append, AppendId, Fence, Job, Seq};
 
 use super::journal::{Answer, Caller, Verb};
 use super::wish::{Asker, State, Wish};
-use super::world::{Doing, World};
+use super::world::{Doing, MESSAGE_MS, World};
 
 impl World {
     /// Plans a request for later.
@@ -251,6 +251,16 @@ impl World {
         for job in 0..self.witness.jobs.len() {
             let state = &self.witness.jobs[job].known.job;
             if state.version == Seq(0) || state.is_ended() {
+                continue;
+            }
+            // A message to its idle agent is waited for: nothing else would show that it was forgotten.
+            if let Some(due) = state.due().filter(|_| state.idle) {
+                let now = self.journal_clock();
+                let is_late = due.plus_ms(MESSAGE_MS) < now && self.now > self.calm_since + MESSAGE_MS;
+                if is_late {
+                    return self
+                        .fail("a message sleeps", || format!("job {job}, due at {due:?}, at {now:?}"));
+                }
                 continue;
             }
             let lost_host = state.open_attempt().is_some_and(|attempt| {

@@ -160,7 +160,7 @@ impl World {
 
     /// The faults are over: every process comes back, except on a host that is gone.
     pub(super) fn heal(&mut self) {
-        self.calm = true;
+        (self.calm, self.calm_since) = (true, self.now);
         self.trace.say(self.now, || "calm".to_owned());
         for process in &mut self.processes {
             process.cut_until = 0;

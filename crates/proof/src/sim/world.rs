@@ -32,6 +32,9 @@ pub(super) const BEAT_MS: u64 = 2_000;
 pub(super) const TIMEOUT_MS: u64 = 400;
 /// How long after the chaos the jobs that still run are cancelled.
 const PATIENCE_MS: u64 = 3_500;
+/// How long a message to an idle agent may wait for its slot, of which there are enough: the pause of another server, a take-over, and three
+/// beats, at one of which an owner asks for a slot.
+pub(super) const MESSAGE_MS: u64 = 25_000;
 /// How long after the chaos every job must have ended: leases, back-offs and ladders fit in many times.
 const CONVERGE_MS: u64 = 90_000;
 /// Steps after which a schedule is stuck, whatever the clock says.
@@ -97,6 +100,7 @@ pub(super) struct World {
     pub(super) coverage: Coverage,
     pub(super) faults: u32,
     pub(super) calm: bool,
+    pub(super) calm_since: u64,
     /// Steps at which a fault is to strike, the next one last.
     planned: Vec<u32>,
     pub(super) violation: Option<Violation>,
@@ -147,6 +151,7 @@ impl World {
             coverage: Coverage::of(TABLE),
             faults: 0,
             calm: false,
+            calm_since: 0,
             planned,
             violation: None,
             calls: 0,
@@ -176,7 +181,6 @@ impl World {
     /// Lets things happen until every job has ended, and returns how many steps that took.
     fn live(&mut self) -> u32 {
         let mut steps = 0;
-        let mut calm_since = 0;
         let mut ended_at = None;
         while self.violation.is_none() {
             let Some((at, doing)) = self.queue.pop() else { break };
@@ -188,7 +192,6 @@ impl World {
                 self.strike();
             }
             if !self.calm && self.planned.is_empty() && self.now > 2_500 {
-                calm_since = self.now;
                 self.heal();
                 self.after(PATIENCE_MS, Doing::Impatience);
             }
@@ -201,7 +204,7 @@ impl World {
                 if self.now > since + 600 {
                     break;
                 }
-            } else if steps > STEPS_MAX || self.now > calm_since + CONVERGE_MS {
+            } else if steps > STEPS_MAX || self.now > self.calm_since + CONVERGE_MS {
                 let unfinished = self.unfinished();
                 self.fail("liveness", || format!("not over {steps} steps on: {unfinished}"));
             }

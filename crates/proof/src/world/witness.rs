@@ -7,7 +7,7 @@ use lastword_core::limits::Limit;
 use lastword_core::outcome::{Begun, Cause, Outcome};
 use lastword_core::receipt::{Exit, KeeperStop, Proof};
 use lastword_core::view::row::PhaseName;
-use lastword_core::{AttemptNo, Epoch, Event, Fact, Job, JobId, Seq};
+use lastword_core::{AttemptNo, Epoch, Event, Fact, InputNo, Job, JobId, Seq};
 
 use super::place::{Key, Place, Places};
 
@@ -50,7 +50,7 @@ impl Known {
 
     /// Returns the phase of the job, as far as it is durable.
     pub(crate) fn phase(&self) -> Option<PhaseName> {
-        PhaseName::of(&self.job.phase)
+        PhaseName::of(&self.job)
     }
 
     /// Reports whether the job exists and has not ended.
@@ -121,6 +121,9 @@ impl Known {
                     return broken("a limit fired twice", at());
                 }
                 self.limit = Some((fired.attempt, fired.limit));
+            }
+            Fact::InputDelivered(delivered) if before.idle && is_message(before, delivered.input) => {
+                return broken("a message was given to an idle agent that had no slot", at());
             }
             Fact::TurnStarted(_) => self.turns_open += 1,
             Fact::TurnEnded(ended) => {
@@ -204,6 +207,10 @@ impl Known {
         if self.was_over(ended) {
             let completed = self.did_its_work(ended);
             return match (ended.outcome, ended.cause) {
+                // Only a stop ends an agent that stays open, and is the cause.
+                (Outcome::Completed, cause) if self.job.stays_open() && stop.is_some() => {
+                    completed && stop == Some(cause)
+                }
                 (Outcome::Completed, Cause::Finished) => completed,
                 (Outcome::Failed, Cause::Agent) => !completed,
                 _ => false,
@@ -259,6 +266,7 @@ impl Known {
         let session = self.job.session.as_ref().filter(|session| Some(session.attempt) == newest);
         self.job.reports_turns()
             && self.job.inputs.is_empty()
+            && (self.job.idle || !self.job.stays_open())
             && session.is_some_and(|session| {
                 let completed = matches!(session.last_turn, Some((_, TurnEnding::Completed)));
                 completed && session.active.is_none() && session.background == 0
@@ -276,6 +284,9 @@ impl Known {
 
     /// Reports whether an attempt has done its work: an agent by its last turn, however it exits, a command by its exit.
     fn did_its_work(&self, ended: &AttemptEnded) -> bool {
+        if self.idle_at_stop {
+            return true;
+        }
         let last_turn = self.job.session.as_ref().and_then(|session| session.last_turn);
         match self.job.reports_turns() {
             true => matches!(last_turn, Some((_, TurnEnding::Completed))) && self.job.active_turn().is_none(),
@@ -324,7 +335,8 @@ impl Known {
             Outcome::Cancelled(_) | Outcome::Lost => true,
             Outcome::TimedOut(_) | Outcome::OverBudget(_) => matches!(first, Some(Cause::Limit(_))),
             Outcome::Failed => first == Some(Cause::Agent),
-            Outcome::Completed => false,
+            // Only a stop ends an agent that stays open: it did what it was told.
+            Outcome::Completed => self.job.stays_open() && word.cause == first.unwrap_or(word.cause),
         };
         if right { Ok(()) } else { broken("an acknowledged cancel is forgotten", at()) }
     }
@@ -377,6 +389,11 @@ impl Known {
 }
 
 /// Reports whether a lease was to end a tree that had no keeper left: no owner on another host can know of such an orphan.
+/// Reports whether a pending input is a message, not an answer.
+fn is_message(job: &Job, input: InputNo) -> bool {
+    job.inputs.iter().any(|pending| pending.no == input && pending.question.is_none())
+}
+
 fn is_missed<P>(place: &Place<P>, proof: Proof) -> bool {
     place.is_orphan() && proof == Proof::LeaseSelfFenced
 }

@@ -35,7 +35,7 @@
         -- What is written of an ended job changes no state, and it may have been read, unless another job follows.
         section = case when j.outcome is null or 4 in (i.section, j.section) then i.section else j.section end,
         changed_at = case when j.outcome is null or 4 in (i.section, j.section) then i.changed_at else j.changed_at end
-    -- The row as it was before: whether the job was held, waited, or drove a conversation.
+    -- The row as it was before: whether the job had a slot, waited, or drove a conversation.
     from input i, here h, jobs o
     where j.job = i.job and i.expected > 0 and j.version = i.expected and o.job = i.job and o.version = i.expected
         and (j.outcome is null or i.may_follow)
@@ -49,7 +49,9 @@
             and i.fence_incarnation between h.instance_first and h.instance_last
         ))
     returning j.job, j.queue, j.priority, j.due, j.labels, j.holder_owner, j.provider, j.reference,
-        (j.holder_owner is not null)::int - (o.holder_owner is not null)::int, o.due is not null, o.provider is not null
+        (j.holder_owner is not null and j.phase <> 'idle')::int
+            - (o.holder_owner is not null and o.phase <> 'idle')::int,
+        o.due is not null, o.provider is not null
 ), stored as materialized (
     select * from born union all select * from moved
 ), told as (

@@ -1,4 +1,4 @@
-//! How many jobs of a group are held, counted while the group has a bound.
+//! How many jobs of a group have a slot, counted while the group has a bound. A job that is held has one, unless its agent is idle.
 //!
 //! A group that is counted has a row in `queues`. An append that changes how many of its jobs are held notes by how much; a claim locks the
 //! row, folds the notes into it and takes what is left (`room.sql`). All of it commits with what it counts, so no crash makes it wrong. A
@@ -21,6 +21,7 @@ const COUNT: &str = concat!(
     ", counted as (
         insert into queues (queue, held)
         select $1::text, count(*) from holders h join jobs j on j.holder_incarnation = h.life and j.queue = $1
+        where j.phase <> 'idle'
         on conflict (queue) do nothing
         returning 1
     )
@@ -33,7 +34,10 @@ const MISCOUNTED: &str = "
     select c.queue, c.counted, c.held from (
         select q.queue,
             q.held + (select coalesce(sum(n.change), 0) from slot_changes n where n.queue = q.queue)::bigint as counted,
-            (select count(*) from jobs j where j.queue = q.queue and j.holder_incarnation is not null) as held
+            (
+                select count(*) from jobs j
+                where j.queue = q.queue and j.holder_incarnation is not null and j.phase <> 'idle'
+            ) as held
         from queues q
     ) c
     where c.counted <> c.held limit 1";

@@ -61,10 +61,12 @@ fn spent_in(connection: &Connection, group: &str, day: Day) -> Result<Spent> {
     Ok(found.optional().map_err(failed)?.unwrap_or_default())
 }
 
-/// Counts the jobs of a group that are held.
+/// Counts the jobs of a group that have a slot: those that are held, without those whose agent is idle.
 fn held(connection: &Connection, group: &str) -> Result<u32> {
-    const SELECT: &str = "select count(*) from jobs indexed by jobs_held \
-         where queue = ?1 and holder_incarnation is not null";
+    // Each part reads nothing but an index.
+    const SELECT: &str = "select \
+         (select count(*) from jobs indexed by jobs_held where queue = ?1 and holder_incarnation is not null) \
+         - (select count(*) from jobs indexed by jobs_idle where queue = ?1 and phase = 'idle')";
     let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
     select.query_row([group], |row| row.get(0)).map_err(failed)
 }

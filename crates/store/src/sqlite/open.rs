@@ -43,6 +43,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_lives.sql"),
     include_str!("migrations/0008_labels.sql"),
     include_str!("migrations/0009_conversations.sql"),
+    include_str!("migrations/0010_idle.sql"),
 ];
 
 /// The step that makes the table of waits, which is filled from the logs.

@@ -31,7 +31,9 @@ pub(super) use passes;
 
 /// Binds the values of a filter.
 pub(super) fn bind(select: &mut CachedStatement<'_>, filter: &Filter) -> rusqlite::Result<()> {
-    let phases = PhaseName::ALL.into_iter().filter(|phase| filter.phases.contains(phase));
+    // All of them are no filter, and one less is as many as there is room for.
+    let is_any = PhaseName::ALL.iter().all(|phase| filter.phases.contains(phase));
+    let phases = PhaseName::ALL.into_iter().filter(|phase| !is_any && filter.phases.contains(phase));
     for (index, phase) in phases.enumerate() {
         select.raw_bind_parameter(2 + index, phase.as_str())?;
     }

@@ -156,7 +156,7 @@ async fn c43_a_newer_schema_and_a_foreign_database_are_errors() {
     drop(open(&newer));
     behind(&newer).execute("insert into migrations (version) values (99)", []).expect("it is ours");
     let error = Sqlite::open(newer.path()).expect_err("it cannot be read");
-    assert_eq!(error, Error::Newer { found: 99, known: 9 });
+    assert_eq!(error, Error::Newer { found: 99, known: 10 });
 
     let foreign = folder();
     behind(&foreign).execute("create table recipes (name text)", []).expect("a database of another program");
@@ -446,7 +446,7 @@ async fn a_journal_of_an_older_build_goes_on() {
     }
     drop(journal);
     let before = "drop index jobs_named; drop index jobs_named_live; drop index jobs_short; drop index jobs_ended; \
-        drop index jobs_listed; drop index jobs_conversation; drop index jobs_conversations; \
+        drop index jobs_listed; drop index jobs_conversation; drop index jobs_conversations; drop index jobs_idle; \
         alter table jobs drop column conversation; alter table jobs drop column name; alter table jobs drop column seen_at; \
         alter table jobs drop column section; alter table jobs drop column changed_at; \
         update jobs set summary = json_remove(summary, '$.cwd', '$.parent'); \

@@ -51,9 +51,10 @@ pub(super) struct AgentArgs {
     /// Stop an agent that has not opened its session after this long; 2 minutes if nothing is said
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
     pub(super) handshake: Option<u64>,
-    /// Stop an agent whose turn was interrupted if no message comes for this long; 15 minutes if nothing is said
+    /// Keep the agent open between turns, without a slot, and end it when no message comes for this long. Without the option it ends after its last
+    /// turn, and 15 minutes after one that was interrupted
     #[arg(long, value_name = "TIME", value_parser = duration::parse_ms)]
-    pub(super) idle: Option<u64>,
+    idle: Option<u64>,
     /// Stop the agent after this many turns
     #[arg(long, value_name = "N", value_parser = limit::whole, allow_negative_numbers = true)]
     pub(super) turns: Option<u64>,
@@ -69,6 +70,9 @@ pub(super) struct AgentArgs {
     /// The account of its provider; agents of one account wait for its quota together
     #[arg(long, value_name = "NAME")]
     account: Option<String>,
+    /// The limit on its idle time from a profile, which keeps no agent open.
+    #[arg(skip)]
+    profile_idle: Option<u64>,
     /// Arguments of its program from a profile.
     #[arg(skip)]
     profile_args: Vec<String>,
@@ -116,7 +120,7 @@ impl AgentArgs {
         self.turn = self.turn.or(profile.limit(Limit::Turn));
         self.active = self.active.or(profile.limit(Limit::Active));
         self.handshake = self.handshake.or(profile.limit(Limit::Handshake));
-        self.idle = self.idle.or(profile.limit(Limit::Idle));
+        self.profile_idle = profile.limit(Limit::Idle);
         self.turns = self.turns.or(profile.limit(Limit::Turns));
         self.tokens = self.tokens.or(profile.limit(Limit::Tokens));
         self.money = self.money.or(profile.limit(Limit::Money));
@@ -167,10 +171,22 @@ impl AgentArgs {
             Some(Otherwise::Allow) => Permission::Allow,
             Some(Otherwise::Deny) => Permission::Deny,
         };
-        let permissions = Permissions { rules: all, otherwise, expires_ms: self.ask_expires };
-        let (model, effort) = (self.model.clone(), self.effort.clone());
-        let (wait_for_quota_ms, account) = (self.wait_for_quota, self.account.clone());
-        Ok(Some(AgentRequest { name, prompt, permissions, model, effort, wait_for_quota_ms, account, args }))
+        Ok(Some(AgentRequest {
+            name,
+            prompt,
+            permissions: Permissions { rules: all, otherwise, expires_ms: self.ask_expires },
+            model: self.model.clone(),
+            effort: self.effort.clone(),
+            wait_for_quota_ms: self.wait_for_quota,
+            stays_open: self.idle.is_some(),
+            account: self.account.clone(),
+            args,
+        }))
+    }
+
+    /// Returns the limit on its idle time.
+    pub(super) fn idle_ms(&self) -> Option<u64> {
+        self.idle.or(self.profile_idle)
     }
 
     /// Suggests a similar name if the agent is unknown.

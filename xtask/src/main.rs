@@ -65,7 +65,7 @@ const VERBS: &[Verb] = &[
     Verb { name: "agents", arguments: "[--agent a,b] [--only ROW] [--write] [--ci] [--compare]", about: "what real agents do under the product, behaviour by behaviour", run: agents::run },
     Verb { name: "leases", arguments: "[--rounds N] [--launches N] [--bug NAME]", about: "trees whose lease ends, and launches after the end of one", run: |args| trials::run("leases", args) },
     Verb { name: "orphans", arguments: "[--agents a,b] [--bug NAME]", about: "what real agents leave when they are killed, found and ended", run: |args| trials::run("orphans", args) },
-    Verb { name: "api", arguments: "[--cases N] [--seed S] [--bug NAME]", about: "requests made up from the OpenAPI document, against a daemon with jobs", run: |args| trials::run("api", args) },
+    Verb { name: "api", arguments: "[--cases N | --rows [--jobs N] [--writers N] [--followers N] [--kills N] [--rounds N]] [--seed S] [--bug NAME]", about: "requests made up from the OpenAPI document, against a daemon with jobs; or followers of the list, cut off and resumed", run: |args| trials::run("api", args) },
     Verb { name: "attack", arguments: "[--fleet] [--short] [--only WORD] [...]", about: "attacks on a user's jobs and daemon, or on a server and its workers: each is refused, survived, or admitted", run: |args| on_a_database("attack", "--fleet", args) },
     Verb { name: "record", arguments: "[ID...] [--short] [--list] [--write] [--against EXECUTABLE]", about: "failures that were reported in public, re-enacted; writes docs/track-record.md", run: record::run },
     Verb { name: "survive", arguments: "[--rounds N] [--seed S]", about: "kills a daemon's stand-in and has another take over", run: |args| trials::run("survive", args) },

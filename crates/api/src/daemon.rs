@@ -52,6 +52,12 @@ pub struct Group {
     /// What its jobs have spent today.
     #[serde(default)]
     pub spent_today: Spent,
+    /// How many of its jobs have a process: they are launching, running, idle or stopping.
+    #[serde(default)]
+    pub running: u64,
+    /// How many of its jobs wait to be started: they are queued, or wait for their next attempt.
+    #[serde(default)]
+    pub queued: u64,
 }
 
 /// What the jobs of a group have spent.

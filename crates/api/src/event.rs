@@ -68,6 +68,7 @@ fn attempt(fact: &Fact) -> Option<u32> {
         Fact::Unpaused(unpaused) => unpaused.attempt,
         Fact::Rested(rested) => rested.attempt,
         Fact::Woken(woken) => woken.attempt,
+        Fact::ProgressReported(reported) => reported.attempt,
         Fact::SessionStarted(started) => started.attempt,
         Fact::AttemptEnded(ended) => ended.attempt,
         Fact::RetryScheduled(retry) => retry.attempt,
@@ -101,6 +102,11 @@ fn data(fact: &Fact) -> Value {
             json!({ "by": change.by, "limit": change.limit.name(), "value": change.value })
         }
         Fact::LabelsChanged(change) => json!({ "by": change.by, "labels": change.labels }),
+        // A result is read as such: it may be long.
+        Fact::ProgressReported(reported) => json!({
+            "text": reported.text,
+            "result_bytes": reported.result.as_ref().map(String::len),
+        }),
         Fact::InputRequested(request) => {
             json!({
                 "by": request.by, "input": request.input, "text": request.text, "eof": request.eof,

@@ -59,6 +59,9 @@ pub struct Job {
     pub priority: i16,
     /// Names and values for users and filters.
     pub labels: BTreeMap<String, String>,
+    /// What its newest attempt said of its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<Progress>,
     /// Labels that its worker must have.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub on: Vec<String>,
@@ -193,6 +196,15 @@ pub struct Stop {
     pub held_in: Option<HeldIn>,
 }
 
+/// What a job said of its work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Progress {
+    /// How far it is, in one line. Written by a process of the job: do not trust it.
+    pub text: String,
+    /// When it said so.
+    pub at: Time,
+}
+
 impl Stop {
     /// Returns a stop that the journal could not store.
     pub fn held(by: String, force: bool, now: Timestamp, on_disk: bool) -> Stop {
@@ -248,6 +260,10 @@ impl Job {
             group: spec.group.clone(),
             priority: spec.priority,
             labels: job.labels.clone(),
+            progress: job
+                .progress
+                .as_ref()
+                .map(|said| Progress { text: said.text.clone(), at: said.at.into() }),
             on: spec.on.iter().map(str::to_owned).collect(),
             limits: Limits::in_force(&job.limits),
             agent_limits: AgentLimits::of(&job.limits),

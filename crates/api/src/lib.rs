@@ -12,6 +12,7 @@
 //! Tests: beside the code; the document of the API is compared in `crates/server/tests`.
 
 mod agent;
+mod asks;
 pub mod attempt;
 mod attributes;
 mod children;
@@ -27,6 +28,7 @@ mod patch;
 mod paused;
 mod place;
 mod problem;
+mod processes;
 pub mod requests;
 mod result;
 mod row;
@@ -38,6 +40,7 @@ mod waits;
 mod worktree;
 
 pub use agent::{Agent, AgentRequest, Permissions, Rule, StandingRule, UnknownPermission};
+pub use asks::Asks;
 pub use attempt::{Attempt, Exit, LaunchError, Output, Process, Receipt, RungTaken};
 pub use attributes::{Attributes, ResourceLimit};
 pub use children::Children;
@@ -50,18 +53,19 @@ pub use enums::{
 };
 pub use event::{ENVELOPE, Event};
 pub use fleet::{Fleet, Invitation, Invite, LeftBehind, Unmatched, Worker};
-pub use job::{Io, Job, Ladder, Retry, Stop};
-pub use limits::{AgentLimits, Limits, LimitsPatch};
+pub use job::{Io, Job, Ladder, Progress, Retry, Stop};
+pub use limits::{AgentLimits, Limits, LimitsPatch, UsedLimit};
 pub use page::{Feed, Page};
 pub use paused::Paused;
 pub use place::{Place, Used};
 pub use problem::{Candidate, Problem};
+pub use processes::{LiveProcess, Processes};
 pub use requests::{
-    Accepted, Answer, Cancel, CancelMany, Interrupt, Message, Prune, Pruned, Resize, Resized, Resume,
-    RetryJob, StopDaemon, Stopping, Verdict,
+    Accepted, Answer, Cancel, CancelMany, Interrupt, Message, Prune, Pruned, ReportProgress, Resize, Resized,
+    Resume, RetryJob, StopDaemon, Stopping, Verdict,
 };
 pub use result::JobResult;
-pub use row::Row;
+pub use row::{Row, RowGone, RowsHere};
 pub use session::{Question, QuestionKind, QuestionLimit, QuestionOption, QuestionPart, Session, Turn};
 pub use submit::{GROUP, Submit, UnknownIo};
 pub use time::{NotATime, Time};

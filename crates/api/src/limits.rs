@@ -1,6 +1,7 @@
 //! Limits of a job, and changes to them.
 
 use lastword_core::limits::{self, Limit};
+use lastword_core::view::nearest;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -64,6 +65,23 @@ impl AgentLimits {
             idle_ms: limits.get(Limit::Idle),
         };
         (all != AgentLimits::default()).then_some(all)
+    }
+}
+
+/// How much of a limit is used.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct UsedLimit {
+    /// The limit, such as `turns` or `money`.
+    pub limit: String,
+    /// How much of it is used: milliseconds, bytes, a number, or millionths of a dollar.
+    pub used: u64,
+    /// How much is allowed.
+    pub allowed: u64,
+}
+
+impl UsedLimit {
+    pub(crate) fn of(used: nearest::Used) -> UsedLimit {
+        UsedLimit { limit: used.limit.name().to_owned(), used: used.used, allowed: used.allowed }
     }
 }
 

@@ -26,6 +26,9 @@ pub struct JobResult {
     pub error: Option<String>,
     /// The proof that nothing of the last attempt is left.
     pub receipt: Option<Receipt>,
+    /// The result that a process of the last attempt reported. Do not trust it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reported: Option<String>,
     /// The end of standard output, at most 64 KiB, with invalid UTF-8 replaced. For an agent, its last message, looked for in the last
     /// 4 MiB that it wrote.
     pub text: String,
@@ -49,6 +52,7 @@ impl JobResult {
             exit: attempt.and_then(|attempt| attempt.exit),
             error: attempt.and_then(|attempt| attempt.error.clone()),
             receipt: attempt.and_then(|attempt| attempt.receipt.clone()),
+            reported: None,
             text,
             text_skipped,
             text_away: None,

@@ -6,10 +6,12 @@ use lastword_core::view::row;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use crate::Time;
+use crate::asks::Asks;
 use crate::attempt::Exit;
 use crate::enums::{Cause, Outcome, OutcomeDetail, Phase, SessionState};
+use crate::limits::UsedLimit;
 use crate::waits::Waits;
+use crate::{Time, Usage};
 
 /// A job as a line of a list.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -22,6 +24,15 @@ pub struct Row {
     pub name: Option<String>,
     /// Its command or prompt, in one line.
     pub title: String,
+    /// The name of its agent; none for a command.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The host of its newest attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The branch of its worktree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
     /// Its phase.
     pub phase: Phase,
     /// When it may be started, while it waits.
@@ -52,8 +63,26 @@ pub struct Row {
     pub attempts: u32,
     /// Whether it waits for a person.
     pub waiting: bool,
+    /// What it asks that person: the question that has waited longest.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<Asks>,
+    /// What its newest attempt said of its work. Written by a process of the job: do not trust it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
     /// Whether its agent is working on a turn.
     pub working: bool,
+    /// What its agent did last, while it works on a turn. Written by the agent: do not trust it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub did: Option<String>,
+    /// The turns that its agent has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u32>,
+    /// The tokens and the money that it has spent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spent: Option<Usage>,
+    /// The limit of turns, tokens, money or the time of all turns that is nearest to being reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<UsedLimit>,
     /// The state of its agent, if it runs and works on nothing: `ready` or `interrupted`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rests: Option<SessionState>,
@@ -87,6 +116,20 @@ pub struct Row {
     pub version: u64,
 }
 
+/// The snapshot that a stream of rows begins with is complete: a job of an earlier connection that is not in it is gone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RowsHere {
+    /// How many rows there are.
+    pub rows: u64,
+}
+
+/// A job that a stream of rows had was removed, or no longer passes the filter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RowGone {
+    /// Its id.
+    pub id: String,
+}
+
 impl Row {
     /// Converts a journal's row.
     pub fn of(row: &row::Row) -> Row {
@@ -95,6 +138,9 @@ impl Row {
             short: row.job.short(),
             name: row.summary.name.clone(),
             title: row.summary.title.clone(),
+            agent: row.summary.agent.clone(),
+            host: row.summary.host.as_ref().map(|host| host.0.to_string()),
+            branch: row.summary.branch.clone(),
             phase: row.phase.into(),
             due_at: row.due.map(Time::from),
             unmet: row.summary.unmet,
@@ -109,7 +155,13 @@ impl Row {
             labels: row.summary.labels.clone(),
             attempts: row.summary.attempts,
             waiting: row.summary.waiting,
+            asks: row.summary.asks.as_deref().map(Asks::of),
+            progress: row.summary.progress.clone(),
             working: row.summary.working,
+            did: row.summary.did.clone(),
+            turns: row.conversation.map(|_| row.summary.turns),
+            spent: Some(Usage::of(row.summary.usage)).filter(|spent| *spent != Usage::default()),
+            nearest: row.summary.nearest.map(UsedLimit::of),
             rests: row.summary.rests.map(SessionState::from),
             unread: row.outcome.is_none().then_some(false),
             cwd: Some(row.summary.cwd.clone()).filter(|cwd| !cwd.is_empty()),

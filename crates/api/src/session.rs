@@ -129,6 +129,13 @@ fn open_questions(job: &job::Job, of_agent: Vec<OpenQuestion>) -> Vec<Question> 
     of_agent.into_iter().map(Question::of).chain(at_limit).collect()
 }
 
+/// Returns the text of the question at a limit.
+pub(crate) fn used_up(limit: &str, measured: u64, allowed: u64) -> String {
+    // The turn that exceeds the limit is counted, but has not begun.
+    let used = if limit == "turns" { measured.min(allowed) } else { measured };
+    format!("the {} limit is used up: {used} of {allowed}", limit.replace('_', " "))
+}
+
 impl Turn {
     fn of(view: TurnView) -> Turn {
         let ended = view.ended;
@@ -148,13 +155,11 @@ impl Question {
     /// Returns the question that a pause at a limit is.
     pub(crate) fn at_limit(paused: &Paused) -> Question {
         let Paused { limit, measured, allowed, question, since, until } = paused.clone();
-        // The turn that exceeds the limit is counted, but has not begun.
-        let used = if limit == "turns" { measured.min(allowed) } else { measured };
         Question {
             id: question.clone(),
             agent_id: question,
             kind: Some(QuestionKind::Limit),
-            text: format!("the {} limit is used up: {used} of {allowed}", limit.replace('_', " ")),
+            text: used_up(&limit, measured, allowed),
             tool: String::new(),
             request: String::new(),
             lacks: String::new(),

@@ -17,6 +17,8 @@ pub struct Filter {
     pub cwd: Option<String>,
     /// Of jobs that were submitted by a process of this job. Not for the events of one job.
     pub parent: Option<String>,
+    /// Of jobs of the conversation that this job is in. Not for the events of one job.
+    pub conversation: Option<String>,
     /// Of this moment or later.
     pub since: Option<Time>,
 }
@@ -30,6 +32,7 @@ impl Filter {
             .with("label", self.label.as_ref())
             .with("cwd", self.cwd.as_ref())
             .with("parent", self.parent.as_ref())
+            .with("conversation", self.conversation.as_ref())
             .with("since", self.since)
     }
 }

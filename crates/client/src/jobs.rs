@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use hyper::Method;
 use lastword_api::{
-    Accepted, Answer, Cancel, CancelMany, Interrupt, Job, LimitsPatch, Message, Page, Prune, Pruned, Resize,
-    Resized, Resume, RetryJob, Row, Submit, Time,
+    Accepted, Answer, Cancel, CancelMany, Interrupt, Job, LimitsPatch, Message, Page, Processes, Prune,
+    Pruned, ReportProgress, Resize, Resized, Resume, RetryJob, Row, Submit, Time,
 };
 
 use crate::call::{Call, Query, job_path, rule_path};
@@ -70,6 +70,16 @@ pub fn submit(job: &Submit) -> Call<Job> {
 /// Shows a job.
 pub fn show(reference: &str) -> Call<Job> {
     Call::get(job_path(reference, ""))
+}
+
+/// Returns the living processes of a job.
+pub fn processes(reference: &str) -> Call<Processes> {
+    Call::get(job_path(reference, "/processes"))
+}
+
+/// Says from inside a job how far its work is. A repeated call says nothing new.
+pub fn progress(said: &ReportProgress) -> Call<()> {
+    Call::post("/v1/progress", said)
 }
 
 /// How far a job must be for a wait to end.

@@ -1,4 +1,4 @@
-//! The client side of the API: typed calls over any connection, repeated when the daemon goes away, and streams of events.
+//! The client side of the API: typed calls over any connection, repeated when the daemon goes away, and streams of events and of rows.
 //!
 //! - [`jobs`], [`conversations`], [`events`], [`output`], [`groups`], [`workers`], [`daemon`]: every request of the API, as a [`Call`] that knows the type of its reply.
 //! - [`Client`] makes calls. It reconnects, waits for a daemon that is starting, and repeats a call whose daemon went away: it is a read,
@@ -21,6 +21,7 @@ pub mod jobs;
 pub mod output;
 mod patience;
 mod reply;
+mod rows;
 mod stream;
 pub mod workers;
 
@@ -31,4 +32,5 @@ pub use connection::{Connection, Lost};
 pub use error::Error;
 pub use hyper::Method;
 pub use reply::{FromReply, Reply};
+pub use rows::{RowChange, Rows};
 pub use stream::Events;

@@ -1,10 +1,12 @@
-//! A stream of events (SSE), continued where it broke off: the daemon may be killed, and the next one takes over.
+//! A stream (SSE) that goes on after a break: the daemon may be killed, and the next one takes over. A stream of events is continued where it broke
+//! off.
 
 use std::collections::VecDeque;
 
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use lastword_api::{Event, Problem};
+use serde_json::Value;
 
 use crate::call::{Call, job_path};
 use crate::client::{Client, Failed, PAUSE};
@@ -14,29 +16,30 @@ use crate::events::Filter;
 
 /// A stream of events that goes on after the last one it returned.
 #[derive(Debug)]
-pub struct Events {
-    client: Client,
-    call: Call<()>,
-    /// The id of the last event that had one.
-    last: Option<String>,
-    connection: Option<(Connection, Incoming)>,
-    reader: Reader,
-}
+pub struct Events(Frames);
 
 impl Client {
     /// Streams the events of a job after a place in its log, up to its end.
     pub fn follow_job(&self, reference: &str, filter: &Filter, after: Option<u64>) -> Events {
         let path = filter.query().after(&job_path(reference, "/events"));
-        self.follow(Call::get(path), after.map(|after| after.to_string()))
+        Events(self.frames(Call::get(path), after.map(|after| after.to_string())))
     }
 
     /// Streams the events of all jobs after a cursor, without end. An event may come twice after a break: its job and number tell.
     pub fn follow_all(&self, filter: &Filter, cursor: Option<String>) -> Events {
-        self.follow(Call::get(filter.query().after("/v1/events")), cursor)
+        Events(self.frames(Call::get(filter.query().after("/v1/events")), cursor))
     }
 
-    fn follow(&self, call: Call<()>, last: Option<String>) -> Events {
-        Events { client: self.clone(), call, last, connection: None, reader: Reader::default() }
+    /// Streams the frames of a call, from the one after `last`.
+    pub(crate) fn frames(&self, call: Call<Value>, last: Option<String>) -> Frames {
+        Frames {
+            client: self.clone(),
+            call,
+            last,
+            connections: 0,
+            connection: None,
+            reader: Reader::default(),
+        }
     }
 }
 
@@ -44,17 +47,44 @@ impl Events {
     /// Returns the next event; `None` after the last one. What is no event of this version is skipped.
     pub async fn next(&mut self) -> Result<Option<Event>, Error> {
         loop {
+            let frame = self.0.next().await?;
+            if frame.kind == "end" {
+                return Ok(None);
+            }
+            if let Ok(event) = serde_json::from_str(&frame.data) {
+                return Ok(Some(event));
+            }
+        }
+    }
+}
+
+/// The frames of a stream, over as many connections as it takes.
+#[derive(Debug)]
+pub(crate) struct Frames {
+    client: Client,
+    call: Call<Value>,
+    /// The id of the last frame that had one.
+    last: Option<String>,
+    connections: u64,
+    connection: Option<(Connection, Incoming)>,
+    reader: Reader,
+}
+
+impl Frames {
+    /// Returns the number of connections so far: the last frame came over the last of them.
+    pub(crate) fn connections(&self) -> u64 {
+        self.connections
+    }
+
+    /// Returns the next frame.
+    pub(crate) async fn next(&mut self) -> Result<Frame, Error> {
+        loop {
             if let Some(frame) = self.reader.take() {
-                self.last = frame.id.or(self.last.take());
+                self.last = frame.id.clone().or(self.last.take());
                 match frame.kind.as_str() {
-                    "end" => return Ok(None),
                     "problem" => self.broke_off(&frame.data).await?,
                     "stopping" => self.client.notice_stopping(frame.data.as_bytes()),
-                    _ => {
-                        if let Ok(event) = serde_json::from_str(&frame.data) {
-                            return Ok(Some(event));
-                        }
-                    }
+                    _ => return Ok(frame),
                 }
                 continue;
             }
@@ -97,6 +127,7 @@ impl Events {
             match self.client.begin(&call).await {
                 Ok((connection, response)) => {
                     self.connection = Some((connection, response.into_body()));
+                    self.connections += 1;
                     return Ok(());
                 }
                 Err(Failed::Final(error) | Failed::Unavailable(error)) => return Err(error),
@@ -108,11 +139,11 @@ impl Events {
 
 /// One frame of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Frame {
+pub(crate) struct Frame {
     id: Option<String>,
-    /// What kind; `end` is the last one.
-    kind: String,
-    data: String,
+    /// What kind; `end` is the last one of a stream that has an end.
+    pub(crate) kind: String,
+    pub(crate) data: String,
 }
 
 /// Reads frames, in whatever pieces they come.

@@ -3,7 +3,6 @@
 //! A stored fact must stay readable for ever. A new field needs a default, a changed meaning needs a new version with its own arm in
 //! `decode`, and unknown kinds are kept as they are. `golden/` has an example of every kind and version.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -101,6 +100,8 @@ facts! {
     LimitChanged = "limit_changed",
     /// Labels were changed.
     LabelsChanged = "labels_changed",
+    /// A process of the job said how far its work is, or what its result is.
+    ProgressReported = "progress_reported",
     /// An input was sent.
     InputRequested = "input_requested",
     /// A question of the agent was answered.
@@ -202,18 +203,6 @@ pub struct Unreadable {
     reason: String,
 }
 
-impl LabelsChanged {
-    /// Makes the change.
-    pub(crate) fn apply(&self, labels: &mut BTreeMap<String, String>) {
-        for (name, value) in &self.labels {
-            match value {
-                Some(value) => labels.insert(name.clone(), value.clone()),
-                None => labels.remove(name),
-            };
-        }
-    }
-}
-
 impl Fact {
     /// Reports whether this fact is about the conversation of an agent, so that it may follow the end of the job.
     pub fn is_of_conversation(&self) -> bool {
@@ -232,6 +221,7 @@ impl Fact {
             | Fact::CancelRequested(_)
             | Fact::LimitChanged(_)
             | Fact::LabelsChanged(_)
+            | Fact::ProgressReported(_)
             | Fact::InputRequested(_)
             | Fact::AnswerRequested(_)
             | Fact::RuleAdded(_)
@@ -287,10 +277,12 @@ macro_rules! bodies {
     };
 }
 
+mod about;
 mod limit_fired;
 mod provider;
 mod related;
 
+pub use about::{LabelsChanged, ProgressReported};
 pub use limit_fired::LimitFired;
 pub use provider::{ProviderAwaited, ProviderOpened, ProviderRefused};
 pub use related::{ChildEnded, ChildSubmitted, Continued, Joined};
@@ -342,13 +334,6 @@ bodies! {
         limit: Limit,
         /// Its new value; zero is off.
         value: u64,
-    }
-    /// Labels were changed.
-    LabelsChanged {
-        /// The requester.
-        by: String,
-        /// Each label that was set, with its value, or removed.
-        labels: BTreeMap<String, Option<String>>,
     }
     /// An input was sent.
     InputRequested {

@@ -52,6 +52,14 @@ pub struct Job {
     pub limits: Limits,
     /// The current labels.
     pub labels: BTreeMap<String, String>,
+    /// What the newest attempt said of its work.
+    pub progress: Option<Progress>,
+    /// The result that the newest attempt reported.
+    pub result: Option<Arc<str>>,
+    /// Reports of progress and results, over all attempts.
+    pub reports_made: u32,
+    /// Those of them that had a result.
+    pub results_made: u32,
     /// Why it is to stop. The first reason counts.
     pub stop: Option<Stop>,
     /// Why its tree is frozen.
@@ -181,6 +189,15 @@ pub struct Stop {
     pub after_work: bool,
 }
 
+/// What a job said of its work.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Progress {
+    /// How far it is, in one line. Written by a process of the job: do not trust it.
+    pub text: String,
+    /// When it said so.
+    pub at: Timestamp,
+}
+
 /// A pause: a limit was reached, the tree is frozen, and a person is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Pause {
@@ -307,6 +324,10 @@ impl Job {
             epoch: Epoch(0),
             limits: Limits::default(),
             labels: BTreeMap::new(),
+            progress: None,
+            result: None,
+            reports_made: 0,
+            results_made: 0,
             stop: None,
             pause: None,
             neared: Vec::new(),

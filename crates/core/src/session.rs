@@ -7,6 +7,9 @@ use crate::ids::{AttemptNo, Awake, Timestamp, TurnNo};
 use crate::provider::Refused;
 use crate::question::Ask;
 
+/// Characters of what an agent did last. It is shown in a line of a list.
+const DID_CHARS_MAX: usize = 120;
+
 /// An agent's session.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Session {
@@ -44,6 +47,8 @@ pub struct Session {
     pub answered: bool,
     /// Its provider refused to answer in the active or last turn: why, and until when if it said so.
     pub refused: Option<(Refused, Option<Timestamp>)>,
+    /// What the agent did last, in the active turn: the title of the item, as far as a list has room for it.
+    pub did: Option<String>,
     /// The last turn and how it ended.
     pub last_turn: Option<(TurnNo, TurnEnding)>,
     /// The error of the last turn.
@@ -110,6 +115,7 @@ impl Session {
             in_same_second,
             answered: false,
             refused: None,
+            did: None,
             last_turn: None,
             last_error: None,
         }
@@ -150,7 +156,7 @@ impl Session {
             return Err("another turn is active");
         }
         (self.active, self.clock, self.idle) = (Some(turn), clock, None);
-        (self.answered, self.refused) = (false, None);
+        (self.answered, self.refused, self.did) = (false, None, None);
         self.had_unfinished = std::mem::replace(&mut self.has_unfinished, true);
         if !self.had_unfinished {
             self.in_same_second = self.completed_at.is_some_and(|ended| at.0 / 1_000 <= ended.0 / 1_000);
@@ -182,7 +188,7 @@ impl Session {
             | TurnEnding::AgentExit
             | TurnEnding::RuntimeError => SessionState::Errored,
         };
-        (self.active, self.clock, self.idle) = (None, None, ended.awake);
+        (self.active, self.clock, self.idle, self.did) = (None, None, ended.awake, None);
         self.interrupt = None;
         self.change(state, self.background);
         Ok(())
@@ -206,7 +212,7 @@ impl Session {
         self.state = state;
         self.background = background;
         if !state.may_hold_turn() {
-            (self.active, self.clock) = (None, None);
+            (self.active, self.clock, self.did) = (None, None, None);
             self.interrupt = None;
             self.questions.clear();
         }
@@ -220,6 +226,11 @@ impl Session {
             _ => SessionState::Stopped,
         };
         self.change(state, 0);
+    }
+
+    /// Notes what the agent did, if it works on a turn.
+    pub(crate) fn note_item(&mut self, title: &str) {
+        self.did = self.active.map(|_| title.chars().take(DID_CHARS_MAX).collect());
     }
 
     pub(crate) fn ask(&mut self, asked: &QuestionAsked, asked_at: Timestamp) {

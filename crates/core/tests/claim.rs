@@ -277,6 +277,7 @@ fn c34_facts_of_the_owner_need_its_fence() {
         "cancel_requested",
         "limit_changed",
         "labels_changed",
+        "progress_reported",
         "input_requested",
         "answer_requested",
         "interrupt_requested",

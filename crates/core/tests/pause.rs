@@ -10,6 +10,9 @@ use lastword_core::owner::Output;
 use lastword_core::question::{self, Reply};
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::{OnLimit, Spec};
+use lastword_core::view::asks::Asks;
+use lastword_core::view::nearest::Used;
+use lastword_core::view::row::Row;
 use lastword_core::{AttemptNo, Fact};
 
 use crate::common::{TestJob, agent, command, ends, exited, tree};
@@ -337,4 +340,26 @@ fn c90_money_without_a_price_ends_the_turn_if_its_group_bounds_it() {
     let outputs = rig.says(unpriced());
     rig.settle(outputs);
     assert_eq!(rig.test.count("turn_ended"), 1);
+}
+
+#[test]
+fn a_row_says_that_its_job_is_paused_at_a_limit_and_until_when() {
+    let asks = |rig: &Rig| Row::of(&rig.test.job).summary.asks.map(|asks| *asks);
+    let mut rig = paused();
+    let since = rig.test.now.wall;
+    let used = Used { limit: Limit::Tokens, used: 101, allowed: 100 };
+    let expected = Asks {
+        kind: None,
+        limit: Some(used),
+        text: String::new(),
+        since,
+        expires_at: Some(since.plus_ms(EXPIRES_MS)),
+        others: 0,
+    };
+    assert_eq!(asks(&rig), Some(expected));
+    // A higher limit that does not suffice is the one that is shown.
+    raised(&mut rig, Limit::Tokens, 90);
+    assert_eq!(asks(&rig).and_then(|asks| asks.limit), Some(Used { allowed: 90, ..used }));
+    raised(&mut rig, Limit::Tokens, 200);
+    assert_eq!(asks(&rig), None);
 }

@@ -1,10 +1,14 @@
 //! Views: the session and its turns, usage, the timeline, and the row.
 
+use lastword_core::decide::{Refusal, progress};
 use lastword_core::event::{KINDS, SessionState, Stored, TurnEnding, Usage};
-use lastword_core::question::Ask;
+use lastword_core::limits::Limit;
+use lastword_core::question::{Ask, AskKind};
 use lastword_core::receipt::Exit;
 use lastword_core::report::{Found, Report, Signal};
 use lastword_core::spec::{Needs, ProviderSession, Spec, Work};
+use lastword_core::view::asks::Asks;
+use lastword_core::view::nearest::Used;
 use lastword_core::view::row::{PhaseName, Row, Summary};
 use lastword_core::view::session::{OpenQuestion, SessionView, turns};
 use lastword_core::view::timeline;
@@ -263,4 +267,117 @@ fn c24_a_late_fact_changes_nothing_but_the_version() {
     test.anyone(facts);
     assert_eq!(Row { version: row.version, ..Row::of(&test.job) }, row);
     assert_eq!(timeline::of(&test.log)[..lines.len()], lines);
+}
+
+#[test]
+fn a_row_says_what_its_job_asks_and_since_when() {
+    let mut spec = agent();
+    let Work::Agent { terms, .. } = &mut spec.work else { panic!("it is an agent") };
+    terms.permissions.expires_ms = Some(60_000);
+    let asks = |test: &TestJob| Row::of(&test.job).summary.asks;
+    let test = TestJob::in_turn(spec);
+    assert_eq!(asks(&test), None);
+    let begun = test.now.wall;
+    let test = test.says(question("q1")).later(5).says(question("q2"));
+    let first = asks(&test).expect("it asks");
+    let expected = Asks {
+        kind: Some(AskKind::Permission),
+        limit: None,
+        text: "may I?".to_owned(),
+        since: begun,
+        expires_at: Some(begun.plus_ms(60_000)),
+        others: 1,
+    };
+    assert_eq!(*first, expected, "the one that has waited longest");
+    let mut test = test;
+    let facts = allow(&test.job, "q1");
+    test.anyone(facts);
+    let second = asks(&test).expect("it still asks");
+    assert_eq!((second.since, second.others), (begun.plus_ms(5), 0));
+    assert_eq!(asks(&test.cancelled()), None, "no answer would help any more");
+}
+
+#[test]
+fn a_row_says_what_its_agent_did_last_in_its_turn() {
+    let did = |test: &TestJob| Row::of(&test.job).summary.did;
+    let item = |title: &str| Signal::ItemCompleted { title: title.to_owned() };
+    let test = TestJob::in_turn(agent());
+    assert_eq!(did(&test), None);
+    let test = test.says(item("Read: a.rs")).says(item(&"x".repeat(500)));
+    assert_eq!(did(&test), Some("x".repeat(120)));
+    let test = test.says(ends(TurnEnding::Completed));
+    assert_eq!(did(&test), None, "it works on nothing");
+    assert_eq!(did(&test.says(Signal::TurnStarted)), None, "that was the turn before");
+}
+
+#[test]
+fn a_row_says_which_limit_is_nearest() {
+    let nearest = |test: &TestJob| Row::of(&test.job).summary.nearest;
+    let spends = |tokens: Option<u64>, money_micros: Option<u64>, turns: Option<u64>| {
+        let mut spec = agent();
+        (spec.limits.tokens, spec.limits.money_micros, spec.limits.turns) = (tokens, money_micros, turns);
+        TestJob::in_turn(spec).says(spent(9))
+    };
+    let used = |limit, used, allowed| Some(Used { limit, used, allowed });
+    assert_eq!(nearest(&spends(None, None, None)), None);
+    assert_eq!(nearest(&spends(Some(20), Some(100), Some(9))), used(Limit::Tokens, 10, 20));
+    assert_eq!(nearest(&spends(Some(20), Some(3), Some(9))), used(Limit::Money, 2, 3));
+    assert_eq!(nearest(&spends(Some(2_000), Some(3_000), Some(9))), used(Limit::Turns, 1, 9));
+    assert_eq!(nearest(&spends(Some(u64::MAX), None, None)), used(Limit::Tokens, 10, u64::MAX));
+}
+
+#[test]
+fn a_job_says_how_far_it_is_and_a_new_attempt_begins_with_nothing_said() {
+    let says = |mut test: TestJob, text: Option<&str>, result: Option<&str>| {
+        let facts = progress::decide(&test.job, text, result);
+        test.anyone(facts);
+        test
+    };
+    let said =
+        |test: &TestJob| (Row::of(&test.job).summary.progress, test.job.result.as_deref().map(str::to_owned));
+    let of = |text: &str| Some(text.to_owned());
+    let test = says(TestJob::running(retried(2)), Some("1 of 3"), None).later(5);
+    assert_eq!(said(&test), (of("1 of 3"), None));
+    let test = says(test, Some("2 of 3"), Some("half"));
+    assert_eq!(said(&test), (of("2 of 3"), of("half")));
+    let test = says(test, None, Some("whole"));
+    assert_eq!(said(&test), (of("2 of 3"), of("whole")), "what was not said again stays");
+    let version = test.job.version;
+    let test = says(test, Some("2 of 3"), Some("whole"));
+    assert_eq!(test.job.version, version, "the same again says nothing");
+    let line = timeline::of(&test.log).pop().expect("there are lines");
+    assert!(line.text.contains("a result of 5 bytes"), "{line:?}");
+    let test = test.emptied(exited(3)).later(1_000).claimed("a", 1).intended();
+    assert_eq!(said(&test), (None, None), "that was of the attempt before");
+    let ended = says(TestJob::running(command()), None, Some("done")).emptied(exited(0));
+    assert_eq!(said(&ended), (None, of("done")));
+}
+
+#[test]
+fn what_a_job_says_is_bounded() {
+    let running = TestJob::running(command());
+    let says = |text: Option<&str>, result: Option<&str>| progress::decide(&running.job, text, result);
+    let (long, line) = ("x".repeat(201), "x".repeat(200));
+    assert!(says(Some(&line), None).is_ok());
+    for text in [&long, "", "  ", "one\ntwo", "\u{1b}[2J"] {
+        assert!(matches!(says(Some(text), None), Err(Refusal::Invalid(_))), "{text:?}");
+    }
+    let (whole, more) = ("x".repeat(64 << 10), "x".repeat((64 << 10) + 1));
+    assert!(says(None, Some(&whole)).is_ok());
+    assert!(matches!(says(None, Some(&more)), Err(Refusal::Invalid(_))));
+    assert!(matches!(says(None, None), Err(Refusal::Invalid(_))));
+    let mut test = running.clone();
+    for n in 0..10_000 {
+        let (text, result) = (format!("{n}"), (n < 20).then(|| format!("{n}")));
+        let facts = progress::decide(&test.job, Some(&text), result.as_deref());
+        test.anyone(facts);
+        if n == 19 {
+            let one_more = progress::decide(&test.job, None, Some("one more"));
+            assert!(matches!(one_more, Err(Refusal::Nothing(..))), "{one_more:?}");
+        }
+    }
+    let one_more = progress::decide(&test.job, Some("one more"), None);
+    assert!(matches!(one_more, Err(Refusal::Nothing(..))), "{one_more:?}");
+    let over = progress::decide(&TestJob::ended(0).job, Some("late"), None);
+    assert!(matches!(over, Err(Refusal::Ended(_))), "{over:?}");
 }

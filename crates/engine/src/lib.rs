@@ -45,7 +45,7 @@ pub use error::{Away, Error, FindError};
 pub use host::{Host, LocalHost, ServerHost, now};
 pub use lastword_store::Group;
 use lastword_store::Workers;
-pub use lastword_store::attempts::{Alive, Begin, Part, Piece, Stream};
+pub use lastword_store::attempts::{Alive, Begin, LiveProcess, LiveTree, Part, Piece, Stream};
 pub use local::{Cancelled, Engine, FeedFilter};
 pub use mailbox::Held;
 

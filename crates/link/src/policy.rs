@@ -39,8 +39,10 @@ pub(crate) fn check_request(owner: &OwnerId, request: &Request) -> Result<()> {
         | Request::ReadRow(_)
         | Request::ReadRows(_)
         | Request::ReadList(_)
+        | Request::ReadListed(_)
         | Request::Find(_)
         | Request::Count(_)
+        | Request::CountByGroup(_)
         | Request::MarkSeen(_)
         | Request::FindPrunable(_)
         | Request::Remove(_)
@@ -163,7 +165,7 @@ mod tests {
             provider_refused provider_awaited";
         let none = "submitted dependency_settled dependency_removed rescheduled cancel_requested limit_changed \
             labels_changed input_requested rule_added rule_removed interrupt_requested abandoned claimed continued joined \
-            child_submitted child_ended provider_opened woken";
+            child_submitted child_ended provider_opened woken progress_reported";
         let mut rights: BTreeMap<&str, Right> =
             [("answer_requested", Right::Derived), ("late_reported", Right::Late)].into();
         rights.extend(owner.split_whitespace().map(|kind| (kind, Right::Owner)));

@@ -21,8 +21,8 @@ use lastword_core::{
 };
 use lastword_store::hints::Hint;
 use lastword_store::{
-    After, Claim, Counts, Cursor, Error, Feed, Filter, Group, Instance, Key, KeyRecord, Line, List, Listed,
-    Prunable, Prune, Ready, Removal, Renew, Renewed, Source, WaitOver,
+    After, Claim, Counts, Cursor, Error, Feed, Filter, Group, GroupCounts, Instance, Key, KeyRecord, Line,
+    List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Source, WaitOver,
 };
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -153,6 +153,8 @@ verbs! {
     RemoveGroup { name: String } -> bool;
     StoreKey { key: Key } -> KeyRecord;
     AskWorker { owner: OwnerId, ask: Ask } -> ();
+    ReadListed { jobs: Vec<JobId> } -> Vec<Listed>;
+    CountByGroup { } -> GroupCounts;
 }
 
 /// A part of a log: as much as fits.
@@ -179,7 +181,7 @@ pub(crate) struct Taken {
     pub(crate) fence: Fence,
 }
 
-as_they_are!(JobId, Seq, Timestamp, Incarnation, OwnerId, Counts, Log, Taken, Ask);
+as_they_are!(JobId, Seq, Timestamp, Incarnation, OwnerId, Counts, GroupCounts, Log, Taken, Ask);
 
 /// An event, with its fact as it is stored.
 #[derive(Serialize, Deserialize)]

@@ -134,7 +134,7 @@ pub(crate) fn walk(root: i32) -> Vec<i32> {
 }
 
 /// The same, until so many were found.
-fn walk_upto(root: i32, max: usize) -> Vec<i32> {
+pub(crate) fn walk_upto(root: i32, max: usize) -> Vec<i32> {
     let mut found = Vec::new();
     let mut known = HashSet::from([root]);
     let mut next = 0;

@@ -10,8 +10,8 @@ use lastword_proof::{backends, for_each_backend};
 use lastword_store::hints::Hints;
 use lastword_store::memory::Memory;
 use lastword_store::{
-    Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Instance, Journal, Key, KeyRecord,
-    Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result, WaitOver,
+    Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, GroupCounts, Groups, Instance, Journal,
+    Key, KeyRecord, Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result, WaitOver,
 };
 
 /// Runs of one test. Coverage is full long before; the rest is for what two journals might differ in.
@@ -187,12 +187,20 @@ impl Catalog for Faulty {
         self.0.list(list).await
     }
 
+    async fn listed(&self, jobs: Vec<JobId>) -> Result<Vec<Listed>> {
+        self.0.listed(jobs).await
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.0.find(reference).await
     }
 
     async fn counts(&self) -> Result<Counts> {
         self.0.counts().await
+    }
+
+    async fn counts_by_group(&self) -> Result<GroupCounts> {
+        self.0.counts_by_group().await
     }
 
     async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {

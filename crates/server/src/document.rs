@@ -4,7 +4,7 @@ use lastword_api::Problem;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi, ToSchema as _};
 
-use crate::{conversations, daemon, events, groups, health, jobs, output, workers};
+use crate::{conversations, daemon, events, groups, health, jobs, output, processes, progress, workers};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -39,6 +39,8 @@ use crate::{conversations, daemon, events, groups, health, jobs, output, workers
         conversations::remove,
         events::of_job,
         events::of_all,
+        processes::list,
+        progress::report,
         output::read,
         output::result,
         groups::list,

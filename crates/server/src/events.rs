@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, header};
+use axum::http::HeaderMap;
 use axum::response::IntoResponse as _;
 use lastword_api::{Event, Feed, Page, Problem, Time};
 use lastword_core::event::KINDS;
@@ -15,9 +15,9 @@ use utoipa::IntoParams;
 use crate::app::App;
 use crate::extract::Query;
 use crate::failure::{Failure, Reply};
-use crate::jobs::{find_parent, label_of, page_limit};
+use crate::jobs::{find_conversation, find_parent, label_of, page_limit};
 use crate::principal::{Principal, Unrestricted};
-use crate::stream;
+use crate::stream::{self, wants_stream};
 
 /// Which events of a job to return.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -115,6 +115,8 @@ pub(crate) struct FeedQuery {
     cwd: Option<String>,
     /// Events of jobs that were submitted by a process of this job: an id or a prefix of one, a name, or `@last`.
     parent: Option<String>,
+    /// Events of jobs of the conversation that this job is in: an id or a prefix of one, a name, or `@last`.
+    conversation: Option<String>,
     /// Events of this moment or later.
     since: Option<Time>,
     /// The size of a page; at most 500.
@@ -151,6 +153,7 @@ pub(crate) async fn of_all<J: Store>(
             labels: query.label.iter().map(|label| label_of(label)).collect::<Result<_, _>>()?,
             cwd: query.cwd,
             parent: find_parent(&app, &principal, query.parent.as_deref()).await?,
+            conversation: find_conversation(&app, &principal, query.conversation.as_deref()).await?,
             ..Filter::default()
         },
         since: query.since.map(Timestamp::from),
@@ -196,13 +199,6 @@ fn kinds(names: Option<&str>) -> Result<Vec<String>, Failure> {
         false => Err(Failure::invalid(format!("`type` must be one or more of {}", KINDS.join(", ")))),
     };
     names.map_or(Ok(Vec::new()), |names| names.split(',').map(known).collect())
-}
-
-fn wants_stream(headers: &HeaderMap) -> bool {
-    let accept = headers.get_all(header::ACCEPT).into_iter().filter_map(|accept| accept.to_str().ok());
-    accept.flat_map(|accept| accept.split(',')).any(|kind| {
-        kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
-    })
 }
 
 fn last_event_id(headers: &HeaderMap) -> Option<&str> {

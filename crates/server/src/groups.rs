@@ -7,8 +7,9 @@ use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Code, GroupChange, Page, Problem};
 use lastword_core::budget::{SPENT_MAX, Spent};
 use lastword_core::decide::submit::is_name;
+use lastword_core::view::row::PhaseName;
 use lastword_engine::{Group, UNSET_SLOTS};
-use lastword_store::Store;
+use lastword_store::{GroupCounts, Store};
 
 use crate::app::App;
 use crate::extract::Body;
@@ -59,7 +60,8 @@ pub(crate) async fn set<J: Store>(
     group.budget.money_micros = change.day_money_micros.unwrap_or(group.budget.money_micros);
     app.engine().desk().set_group(group.clone()).await?;
     let spent = app.engine().desk().spent_today().await?;
-    Ok(Json(shown(group, &spent)).into_response())
+    let counts = app.engine().desk().counts_by_group().await?;
+    Ok(Json(shown(group, &spent, &counts)).into_response())
 }
 
 /// Removes a group without live jobs.
@@ -98,15 +100,23 @@ pub(crate) fn invalid_name() -> Failure {
 /// Returns all groups as the API shows them.
 pub(crate) async fn all<J: Store>(app: &App<J>) -> Result<Vec<api::Group>, Failure> {
     let spent = app.engine().desk().spent_today().await?;
+    let counts = app.engine().desk().counts_by_group().await?;
     let groups = app.engine().desk().groups().await?;
-    Ok(groups.into_iter().map(|group| shown(group, &spent)).collect())
+    Ok(groups.into_iter().map(|group| shown(group, &spent, &counts)).collect())
 }
 
-fn shown(group: Group, spent: &[(String, Spent)]) -> api::Group {
+fn shown(group: Group, spent: &[(String, Spent)], counts: &GroupCounts) -> api::Group {
+    let of_group = counts.get(&group.name);
+    let count = |is: fn(PhaseName) -> bool| {
+        let phases = of_group.into_iter().flatten().filter(|(phase, _)| is(**phase));
+        phases.map(|(_, count)| count).sum()
+    };
     let spent = spent.iter().find(|(name, _)| *name == group.name).map(|(_, spent)| *spent);
     let Spent { tokens, money_micros } = spent.unwrap_or_default();
     let positive = |amount: i64| u64::try_from(amount).unwrap_or(0);
     api::Group {
+        running: count(|phase| !waits(phase)),
+        queued: count(waits),
         name: group.name,
         slots: group.slots,
         paused: group.paused,
@@ -114,4 +124,9 @@ fn shown(group: Group, spent: &[(String, Spent)]) -> api::Group {
         day_money_micros: group.budget.money_micros,
         spent_today: api::Spent { tokens: positive(tokens), money_micros: positive(money_micros) },
     }
+}
+
+/// Reports whether a job in this phase waits to be started.
+fn waits(phase: PhaseName) -> bool {
+    matches!(phase, PhaseName::Queued | PhaseName::Backoff)
 }

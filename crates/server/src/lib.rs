@@ -30,7 +30,10 @@ mod jobs;
 mod keys;
 mod output;
 mod principal;
+mod processes;
+mod progress;
 mod router;
+mod rows;
 mod stream;
 mod workers;
 

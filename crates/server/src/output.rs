@@ -255,7 +255,8 @@ pub(crate) async fn result<J: Store>(
         Err(failure) if failure.problem().code == Code::HostAway => {
             let result = JobResult::of(&shown, String::new(), 0).ok_or(Refusal::NotEnded(id))?;
             let text_away = Some(failure.problem().detail.clone());
-            return Ok(Json(JobResult { text_away, ..result }).into_response());
+            let reported = reported(&job.value);
+            return Ok(Json(JobResult { reported, text_away, ..result }).into_response());
         }
         read => read?,
     };
@@ -271,5 +272,10 @@ pub(crate) async fn result<J: Store>(
         (None, _) => (String::from_utf8_lossy(&piece.bytes).into_owned(), before),
     };
     let result = JobResult::of(&shown, text, skipped).ok_or(Refusal::NotEnded(id))?;
-    Ok(Json(result).into_response())
+    Ok(Json(JobResult { reported: reported(&job.value), ..result }).into_response())
+}
+
+/// Returns the result that a job reported.
+fn reported(job: &Job) -> Option<String> {
+    job.result.as_deref().map(str::to_owned)
 }

@@ -7,7 +7,7 @@ use lastword_store::Store;
 
 use crate::app::App;
 use crate::extract::refuse_query;
-use crate::{conversations, daemon, events, groups, health, jobs, output, workers};
+use crate::{conversations, daemon, events, groups, health, jobs, output, processes, progress, workers};
 
 /// Returns the routes.
 pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
@@ -28,7 +28,9 @@ pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
         .route("/v1/jobs/{ref}/rules/{rule}", plain(delete(jobs::remove_rule::<J>)))
         .route("/v1/jobs/{ref}/events", get(events::of_job::<J>))
         .route("/v1/jobs/{ref}/output", get(output::read::<J>))
+        .route("/v1/jobs/{ref}/processes", plain(get(processes::list::<J>)))
         .route("/v1/jobs/{ref}/result", plain(get(output::result::<J>)))
+        .route("/v1/progress", plain(post(progress::report::<J>)))
         .route("/v1/conversations", get(conversations::list::<J>))
         .route("/v1/conversations/{ref}", plain(get(conversations::show::<J>)))
         .route("/v1/conversations/{ref}", delete(conversations::remove::<J>))

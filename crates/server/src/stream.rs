@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::http::{HeaderValue, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream::{self, Stream};
@@ -33,7 +33,7 @@ const WAIT: Duration = Duration::from_secs(60);
 const FEED_MAX: u32 = 100;
 
 /// An item of the stream.
-type Frame = Result<sse::Event, Infallible>;
+pub(crate) type Frame = Result<sse::Event, Infallible>;
 
 /// Streams the events of a job that a filter selects, until its end.
 pub(crate) fn of_job<J: Store>(app: App<J>, id: JobId, after: Seq, filter: FeedFilter) -> Response {
@@ -54,7 +54,16 @@ pub(crate) fn of_all<J: Store>(app: App<J>, after: Option<Cursor>, filter: FeedF
     }))
 }
 
-fn respond(frames: impl Stream<Item = Frame> + Send + 'static) -> Response {
+/// Reports whether a request asks for a stream instead of a page.
+pub(crate) fn wants_stream(headers: &HeaderMap) -> bool {
+    let accept = headers.get_all(header::ACCEPT).into_iter().filter_map(|accept| accept.to_str().ok());
+    accept.flat_map(|accept| accept.split(',')).any(|kind| {
+        kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("text/event-stream")
+    })
+}
+
+/// Returns the response that carries a stream.
+pub(crate) fn respond(frames: impl Stream<Item = Frame> + Send + 'static) -> Response {
     let opening = stream::once(async { Ok(sse::Event::default().retry(RECONNECT)) });
     let frames = stream::StreamExt::chain(opening, frames);
     let mut response = Sse::new(frames).keep_alive(KeepAlive::new().interval(HEARTBEAT)).into_response();
@@ -199,13 +208,13 @@ fn frame(event: &Event) -> sse::Event {
 }
 
 /// Announces that the daemon stops, if that is why it closes its streams.
-fn stopping<J: Store>(app: &App<J>) -> Option<sse::Event> {
+pub(crate) fn stopping<J: Store>(app: &App<J>) -> Option<sse::Event> {
     let data = serde_json::to_string(&app.stopping()?).unwrap_or_default();
     Some(sse::Event::default().event("stopping").data(data))
 }
 
 /// Reports why a stream ends early. The client can resume after its last event.
-fn problem(failure: &Failure) -> sse::Event {
+pub(crate) fn problem(failure: &Failure) -> sse::Event {
     let data = serde_json::to_string(failure.problem()).unwrap_or_default();
     sse::Event::default().event("problem").data(data)
 }

@@ -21,6 +21,11 @@ pub trait Attempts: Send + Sync + 'static {
         Box::pin(std::future::ready(None))
     }
 
+    /// Returns an attempt's tree as it is now; `None` if it is not known.
+    fn tree(&self, _: Ran) -> BoxFuture<Option<LiveTree>> {
+        Box::pin(std::future::ready(None))
+    }
+
     /// Changes the size of an attempt's terminal; reports whether its keeper did.
     fn resize(&self, _: Ran, _rows: u16, _columns: u16) -> BoxFuture<bool> {
         Box::pin(std::future::ready(false))
@@ -128,4 +133,32 @@ pub struct Alive {
     pub count: u32,
     /// The pids of some of them.
     pub pids: Vec<i32>,
+}
+
+/// A tree as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LiveTree {
+    /// Its living processes, parents before children.
+    pub processes: Vec<LiveProcess>,
+    /// There may be more.
+    pub is_cut: bool,
+}
+
+/// A living process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveProcess {
+    /// Its pid.
+    pub pid: i32,
+    /// Its parent, if that is one of them.
+    pub parent: Option<i32>,
+    /// Its command line, in one line, cut.
+    pub command: String,
+    /// When it was started.
+    pub started_at: Timestamp,
+    /// It is in another session than the first process.
+    pub left_session: bool,
+    /// Milliseconds of CPU time that it used.
+    pub cpu_ms: u64,
+    /// Bytes of memory that are resident.
+    pub resident: u64,
 }

@@ -28,11 +28,17 @@ pub trait Catalog: Clone + Send + Sync + 'static {
     /// Returns a page of a list as people read it.
     fn list(&self, list: List) -> impl Future<Output = Result<Vec<Listed>>> + Send;
 
+    /// Returns the rows of these jobs with their sections, in any order. A job that is not there is left out.
+    fn listed(&self, jobs: Vec<JobId>) -> impl Future<Output = Result<Vec<Listed>>> + Send;
+
     /// Returns the rows that a reference matches: none, one, or several for a person to choose from.
     fn find(&self, reference: Reference) -> impl Future<Output = Result<Vec<Row>>> + Send;
 
     /// Counts jobs by phase. A phase without jobs is absent.
     fn counts(&self) -> impl Future<Output = Result<Counts>> + Send;
+
+    /// Counts live jobs by group and phase. A group without live jobs is absent.
+    fn counts_by_group(&self) -> impl Future<Output = Result<GroupCounts>> + Send;
 
     /// Notes that a person has read the ending of a job. Does nothing for a live job.
     fn mark_seen(&self, job: JobId, now: Timestamp) -> impl Future<Output = Result<()>> + Send;
@@ -80,3 +86,6 @@ pub struct Prunable {
 
 /// Jobs by phase.
 pub type Counts = BTreeMap<PhaseName, u64>;
+
+/// Live jobs by group and phase.
+pub type GroupCounts = BTreeMap<String, Counts>;

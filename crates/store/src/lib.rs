@@ -49,7 +49,7 @@ mod waits;
 mod workers;
 
 pub use attempts::Attempts;
-pub use catalog::{Catalog, Counts, FOUND_MAX, Prunable, Prune, Removal};
+pub use catalog::{Catalog, Counts, FOUND_MAX, GroupCounts, Prunable, Prune, Removal};
 pub use enrolments::{
     EnrolledWorker, Enrolling, Enrolments, HeldJobs, INVITATION_MS, Invitation, NotEnrolled, Said,
     ServerDoor, Token, TokenHash, Workload,

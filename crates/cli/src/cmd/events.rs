@@ -25,6 +25,9 @@ pub(crate) struct Args {
     types: Vec<String>,
     #[command(flatten)]
     which: Which,
+    /// Only jobs of the conversation that this job is in
+    #[arg(long, value_name = "JOB", conflicts_with = "job", value_parser = super::which::reference, add = super::completion::jobs())]
+    conversation: Option<String>,
     /// Start after this position: a sequence number of the job, or a cursor over all jobs
     #[arg(long, value_name = "POSITION")]
     after: Option<String>,
@@ -50,7 +53,8 @@ pub(crate) async fn run(args: Args, client: Client) -> Outcome {
     }
     let (since, cwd) = (args.which.since(), args.which.folder()?);
     let Which { group, label, parent, .. } = args.which;
-    let filter = Filter { types: args.types, group, label, cwd, parent, since };
+    let conversation = args.conversation;
+    let filter = Filter { types: args.types, group, label, cwd, parent, conversation, since };
     if args.follow {
         let mut events = match (&job, args.after) {
             (None, None) => client.follow_all(&filter, end_of_feed(&client).await?),

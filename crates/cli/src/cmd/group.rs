@@ -158,12 +158,13 @@ pub(super) fn print(client: &Client, groups: &[Group]) -> Result<(), Failure> {
     let ui = client.ui();
     // Where nothing costs anything, there is no column for it.
     let spends = groups.iter().any(|group| spent_today(group).is_some());
-    let mut head = vec!["GROUP", "SLOTS", "STATE"];
+    let mut head = vec!["GROUP", "SLOTS", "STATE", "RUNNING", "QUEUED"];
     head.extend(spends.then_some("SPENT TODAY"));
     let mut table = Table::new(head);
     for group in groups {
         let slots = group.slots.map_or_else(|| "no limit".to_owned(), |slots| slots.to_string());
         let mut row = vec![group.name.clone(), slots, state(group).to_owned()];
+        row.extend([group.running.to_string(), group.queued.to_string()]);
         row.extend(spends.then(|| spent_today(group).unwrap_or_else(|| "-".to_owned())));
         table.push(row);
     }

@@ -212,6 +212,16 @@ fn time_of(row: &Row, now: Time) -> String {
     }
 }
 
+/// Returns what a job asks a person, or else its command or prompt.
+fn what(row: &Row) -> String {
+    let again = if row.attempts > 1 { format!("[{}×] ", row.attempts) } else { String::new() };
+    match (&row.asks, &row.progress) {
+        (Some(asks), _) => format!("{again}{}", describe::asks(asks)),
+        (None, Some(said)) if row.outcome.is_none() => format!("{again}{said}: {}", row.title),
+        (None, _) => format!("{again}{}", row.title),
+    }
+}
+
 /// Prints rows as a table, each below its parent, with its depth shown before its command.
 fn print_tree(client: &Client, rows: Vec<Row>) -> Result<(), Failure> {
     let listed: HashSet<String> = rows.iter().map(|row| row.id.clone()).collect();
@@ -262,8 +272,7 @@ pub(super) fn print_rows(client: &Client, rows: &[Row]) -> Result<(), Failure> {
         }
         cells.push(duration::show_coarse(between(row.submitted_at, now)));
         cells.push(time_of(row, now));
-        let again = if row.attempts > 1 { format!("[{}×] ", row.attempts) } else { String::new() };
-        cells.push(format!("{again}{}", row.title));
+        cells.push(what(row));
         table.push(cells);
     }
     let lines = table.lines(ui.width, |row, column, text| match row {

@@ -24,6 +24,7 @@ pub(crate) mod ls;
 pub(crate) mod man;
 mod newest;
 pub(crate) mod prices;
+pub(crate) mod progress;
 mod prompt;
 pub(crate) mod prune;
 pub(crate) mod question;

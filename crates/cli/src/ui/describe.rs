@@ -1,8 +1,8 @@
 //! Describes jobs in words, from the types of the API.
 
 use lastword_api::{
-    After, Awaited, Cause, Exit, Job, Level, Needs, Outcome, OutcomeDetail, Permissions, Phase, Proof, Row,
-    Rung, SessionState, Time, Usage, Waits, WaitsFor,
+    After, Asks, Awaited, Cause, Exit, Job, Level, Needs, Outcome, OutcomeDetail, Permissions, Phase, Proof,
+    QuestionLimit, Row, Rung, SessionState, Time, Usage, Waits, WaitsFor,
 };
 use lastword_core::limits::{Limit, Unit, dollars};
 
@@ -334,6 +334,20 @@ pub(crate) fn money_or_tokens(spent: &Usage) -> String {
         (0, 0) => "-".to_owned(),
         (0, tokens) => format!("{tokens} tokens"),
         (micros, _) => dollars(micros),
+    }
+}
+
+/// Describes what a job asks of a person, in a line.
+pub(crate) fn asks(asks: &Asks) -> String {
+    let what = match &asks.limit {
+        Some(QuestionLimit { limit, measured, allowed }) => {
+            format!("paused: {} {}", limit.replace('_', " "), used(limit, *measured, *allowed))
+        }
+        None => format!("asks: {}", asks.text),
+    };
+    match asks.others {
+        0 => what,
+        others => format!("{what} (and {others} more)"),
     }
 }
 

@@ -110,6 +110,10 @@ fn details(job: &Job, clock: &Clock, style: Style) -> Vec<String> {
         facts.push(("on", job.on.join(" ")));
     }
     facts.push(("by", job.by.clone()));
+    facts.extend(job.progress.as_ref().map(|said| {
+        let ago = duration::show_coarse(between(said.at, clock.now()));
+        ("progress", format!("{}, {ago} ago", said.text))
+    }));
     if let Some(worktree) = &job.worktree {
         facts.push(match &worktree.path {
             Some(path) if worktree.present => ("worktree", path.clone()),

@@ -376,7 +376,12 @@ fn the_daemon_describes_itself() {
     let group = json!({ "slots": 3 }).to_string();
     let group = daemon.client.request("PUT", "/v1/groups/big", &[], group.as_bytes()).expect(200);
     let unspent = json!({ "tokens": 0, "money_micros": 0 });
-    assert_eq!(group, json!({ "name": "big", "slots": 3, "paused": false, "spent_today": unspent }));
+    let shown = |paused: bool| {
+        json!({
+            "name": "big", "slots": 3, "paused": paused, "spent_today": unspent, "running": 0, "queued": 0,
+        })
+    };
+    assert_eq!(group, shown(false));
     let about = daemon.client.get("/v1/daemon").expect(200);
     assert_eq!(about["ready"], true);
     assert_eq!(about["counts"], json!({ "running": 1, "ended": 1 }));
@@ -384,7 +389,17 @@ fn the_daemon_describes_itself() {
     assert_eq!(super::each(&json!({ "items": about["groups"] }), "name"), ["big", "default"]);
     let paused = json!({ "paused": true }).to_string();
     let group = daemon.client.request("PUT", "/v1/groups/big", &[], paused.as_bytes()).expect(200);
-    let expected = json!({ "name": "big", "slots": 3, "paused": true, "spent_today": unspent });
-    assert_eq!(group, expected, "omitted fields do not change");
+    assert_eq!(group, shown(true), "omitted fields do not change");
+    let counted = |name: &str| {
+        let groups = daemon.client.get("/v1/groups").expect(200);
+        let group = groups["items"].as_array().unwrap().iter().find(|group| group["name"] == name).cloned();
+        group.map(|group| (group["running"].clone(), group["queued"].clone()))
+    };
+    let mut parked = daemon.script("exit 0");
+    parked["group"] = json!("big");
+    let parked = daemon.submit(&parked);
+    assert_eq!(counted("big"), Some((json!(0), json!(1))), "it waits");
+    assert_eq!(counted("default"), Some((json!(1), json!(0))), "one runs, and one has ended");
+    daemon.client.post(&format!("/v1/jobs/{parked}:cancel"), &json!({})).expect(200);
     assert_eq!(daemon.client.request("DELETE", "/v1/groups/big", &[], b"").status, 204);
 }

@@ -164,3 +164,36 @@ fn a_job_learns_nothing_about_other_jobs_from_a_reference() {
     assert_eq!((status, &problem["code"]), (403, &json!("inside_a_job")), "{problem}");
     assert!(!problem.to_string().contains(&stranger), "{problem}");
 }
+
+#[test]
+fn a_job_says_how_far_it_is_and_nothing_else_can_say_it() {
+    let home = Home::new();
+    let daemon = home.start();
+    let said = r#"{"text":"3 of 12","result":"so far so good"}"#;
+    let outside = daemon.client.request("POST", "/v1/progress", &[], said.as_bytes());
+    assert_eq!(outside.problem(), (403, "forbidden".to_owned()));
+    let mut insider = Insider::new(&daemon, &home);
+    let me = insider.id.clone();
+    assert_eq!(insider.ask("POST", "/v1/progress", said).0, 204);
+    let job = daemon.client.get(&format!("/v1/jobs/{me}")).expect(200);
+    assert_eq!(job["progress"]["text"], "3 of 12");
+    let row = &daemon.client.get("/v1/jobs").expect(200)["items"][0];
+    assert_eq!((&row["id"], &row["progress"]), (&json!(me), &json!("3 of 12")));
+    let (status, problem) = insider.ask("POST", "/v1/progress", r#"{"text":"two\nlines"}"#);
+    assert_eq!((status, &problem["code"]), (400, &json!("invalid")), "{problem}");
+    let (status, problem) = insider.ask("POST", "/v1/progress", "{}");
+    assert_eq!((status, &problem["code"]), (400, &json!("invalid")), "{problem}");
+    let events = daemon.client.get(&format!("/v1/jobs/{me}/events")).expect(200);
+    let told: Vec<&Value> = events["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter(|event| event["type"] == "progress_reported")
+        .collect();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert_eq!(told[0]["data"], json!({ "text": "3 of 12", "result_bytes": 14 }), "the event is short");
+    daemon.client.post(&format!("/v1/jobs/{me}:cancel"), &json!({})).expect(202);
+    daemon.end_of(&me);
+    let result = daemon.client.get(&format!("/v1/jobs/{me}/result")).expect(200);
+    assert_eq!(result["reported"], "so far so good");
+}

@@ -11,6 +11,8 @@ mod inside;
 mod keys;
 mod lists;
 mod output;
+mod processes;
+mod rows;
 mod streams;
 
 use std::path::PathBuf;

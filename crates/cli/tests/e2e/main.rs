@@ -30,6 +30,7 @@ mod once;
 mod paused;
 mod plain;
 mod profiles;
+mod progress;
 mod quota;
 mod reader;
 mod receipts;

@@ -11,8 +11,9 @@ use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::Hints;
 use lastword_store::sqlite::Sqlite;
 use lastword_store::{
-    Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Instance, Journal, Key,
-    KeyRecord, Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result, Store, WaitOver,
+    Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, GroupCounts, Groups, Instance,
+    Journal, Key, KeyRecord, Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result,
+    Store, WaitOver,
 };
 use tokio::sync::Semaphore;
 
@@ -190,12 +191,20 @@ impl<J: Store> Catalog for Faulty<J> {
         self.reach()?.list(list).await
     }
 
+    async fn listed(&self, jobs: Vec<JobId>) -> Result<Vec<Listed>> {
+        self.reach()?.listed(jobs).await
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.reach()?.find(reference).await
     }
 
     async fn remove(&self, job: JobId, now: Timestamp) -> Result<Removal> {
         self.reach()?.remove(job, now).await
+    }
+
+    async fn counts_by_group(&self) -> Result<GroupCounts> {
+        self.reach()?.counts_by_group().await
     }
 
     async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {

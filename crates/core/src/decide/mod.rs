@@ -17,6 +17,7 @@ pub mod late;
 pub mod launch;
 pub mod limit;
 pub mod observe;
+pub mod progress;
 pub mod provider;
 pub mod reschedule;
 pub mod resume;

@@ -86,6 +86,7 @@ impl Job {
             Fact::CancelRequested(request) => self.cancel_requested(at, request),
             Fact::LimitChanged(change) => self.limit_changed(change),
             Fact::LabelsChanged(change) => self.labels_changed(change),
+            Fact::ProgressReported(reported) => self.progress_reported(at, reported),
             Fact::InputRequested(request) => self.input_requested(at, request),
             Fact::AnswerRequested(request) => self.answer_requested(request),
             Fact::InterruptRequested(request) => self.expect_session()?.interrupt(request.turn),
@@ -113,6 +114,9 @@ impl Job {
             Fact::QuestionClosed(closed) => self.question_closed(closed),
             Fact::ItemCompleted(item) => {
                 self.answered();
+                if let Some(session) = &mut self.session {
+                    session.note_item(&item.title);
+                }
                 self.heard(item.offset)
             }
             Fact::ProviderRefused(refused) => self.provider_refused(refused),

@@ -61,6 +61,8 @@ impl Job {
             was_refused: false,
             end: None,
         });
+        // What the attempt before it said is not about this one.
+        (self.progress, self.result) = (None, None);
         self.note_prompt(intent.attempt);
         self.phase = Phase::Launching;
         Ok(())

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use super::fold::Followed;
 use crate::event::{
     Abandoned, AnswerRequested, CancelRequested, Continued, InputRequested, Joined, LabelsChanged,
-    LimitChanged, Rescheduled, RuleAdded, RuleRemoved, Submitted,
+    LimitChanged, ProgressReported, Rescheduled, RuleAdded, RuleRemoved, Submitted,
 };
 use crate::ids::{JobId, Timestamp};
-use crate::job::{Job, PendingInput, Phase, Stop, Waits};
+use crate::job::{Job, PendingInput, Phase, Progress, Stop, Waits};
 use crate::outcome::Cause;
 use crate::question::{Reply, StandingRule};
 
@@ -73,6 +73,19 @@ impl Job {
 
     pub(super) fn labels_changed(&mut self, change: &LabelsChanged) -> Followed {
         change.apply(&mut self.labels);
+        Ok(())
+    }
+
+    pub(super) fn progress_reported(&mut self, at: Timestamp, reported: &ProgressReported) -> Followed {
+        self.expect_open(reported.attempt)?;
+        self.reports_made = self.reports_made.saturating_add(1);
+        if let Some(text) = &reported.text {
+            self.progress = Some(Progress { text: text.clone(), at });
+        }
+        if let Some(result) = &reported.result {
+            self.results_made = self.results_made.saturating_add(1);
+            self.result = Some(result.as_str().into());
+        }
         Ok(())
     }
 

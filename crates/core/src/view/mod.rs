@@ -2,6 +2,8 @@
 
 use crate::event::Fact;
 
+pub mod asks;
+pub mod nearest;
 pub mod row;
 pub mod session;
 pub mod timeline;

@@ -4,12 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::conversation::Spending;
 use crate::event::{READER, SessionState, Usage};
-use crate::ids::{AttemptNo, Fence, JobId, Seq, Timestamp};
+use crate::ids::{AttemptNo, Fence, HostId, JobId, Seq, Timestamp};
 use crate::job::{Job, Phase};
 use crate::outcome::{Cause, Outcome};
 use crate::provider::Wait;
 use crate::receipt::Exit;
-use crate::spec::{ProviderSession, Work};
+use crate::spec::{ProviderSession, Work, Worktree};
+use crate::view::asks::Asks;
+use crate::view::nearest::Used;
 use crate::worker_labels::WorkerLabels;
 
 /// Characters of a title. It is shown in a line of a list.
@@ -61,6 +63,15 @@ pub struct Summary {
     pub name: Option<String>,
     /// Its command or prompt, in one line.
     pub title: String,
+    /// The name of its agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The host of its newest attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<HostId>,
+    /// The branch of its worktree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
     /// Its labels.
     pub labels: std::collections::BTreeMap<String, String>,
     /// Labels that its worker must have.
@@ -107,14 +118,26 @@ pub struct Summary {
     pub cause: Option<Cause>,
     /// Whether it waits for a person.
     pub waiting: bool,
+    /// What it asks that person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<Box<Asks>>,
     /// Whether a turn is active.
     pub working: bool,
+    /// What its newest attempt said of its work. Written by a process of the job: do not trust it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// What its agent did last, in the active turn. Written by the agent: do not trust it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub did: Option<String>,
     /// The state of a running agent that works on nothing: it is ready, or was interrupted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rests: Option<SessionState>,
     /// What the job has spent. Stored as `meter`.
     #[serde(rename = "meter")]
     pub usage: Usage,
+    /// The limit that is nearest to being reached.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nearest: Option<Used>,
     /// The number of dependencies that have not ended.
     #[serde(default)]
     pub unmet: u32,
@@ -316,7 +339,7 @@ fn is_first(number: &u32) -> bool {
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
-fn is_zero(count: &u32) -> bool {
+pub(super) fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
@@ -348,6 +371,9 @@ impl Summary {
         Summary {
             name: spec.name.clone(),
             title: title.chars().take(TITLE_CHARS_MAX).collect(),
+            agent: job.provider().map(str::to_owned),
+            host: job.attempts.last().map(|attempt| attempt.host.clone()),
+            branch: spec.worktree.as_ref().map(|_| Worktree::branch(spec.name.as_deref(), job.id)),
             labels: job.labels.clone(),
             on: spec.on.clone(),
             cwd: spec.cwd.clone(),
@@ -365,9 +391,13 @@ impl Summary {
             decided_by,
             cause: job.last_word().map(|word| word.cause),
             waiting: job.waits_for_person(),
+            asks: Asks::of(job).map(Box::new),
             working: job.active_turn().is_some(),
+            progress: job.progress.as_ref().map(|said| said.text.clone()),
+            did: job.session.as_ref().and_then(|session| session.did.clone()),
             rests: rests(job),
             usage: job.usage,
+            nearest: Used::nearest(job),
             unmet: job.unmet.len() as u32,
             started_at: job.attempts.iter().find_map(|attempt| attempt.started_at),
             // Late reports do not change `updated_at`.

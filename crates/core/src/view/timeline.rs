@@ -64,6 +64,11 @@ fn describe(fact: &Fact) -> String {
             let labels: Vec<String> = change.labels.iter().map(label).collect();
             format!("labels changed by {}: {}", quote(&change.by), labels.join(", "))
         }
+        Fact::ProgressReported(reported) => {
+            let text = reported.text.as_ref().map(|text| format!("progress: {}", quote(text)));
+            let result = reported.result.as_ref().map(|result| format!("a result of {} bytes", result.len()));
+            [text, result].into_iter().flatten().collect::<Vec<_>>().join(", ")
+        }
         Fact::InputRequested(request) => {
             let (input, by, eof) =
                 (request.input, quote(&request.by), if request.eof { ", end of input" } else { "" });

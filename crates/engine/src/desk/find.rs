@@ -2,12 +2,17 @@
 
 use lastword_core::JobId;
 use lastword_core::reference::Reference;
-use lastword_store::Store;
+use lastword_store::{Listed, Store};
 
 use super::Desk;
 use crate::{Error, FindError};
 
 impl<J: Store> Desk<J> {
+    /// Returns the rows of these jobs with their sections. One that is not there is left out.
+    pub async fn listed(&self, jobs: Vec<JobId>) -> Result<Vec<Listed>, Error> {
+        Ok(self.journal.listed(jobs).await?)
+    }
+
     /// Returns the one job that matches a reference: an id, a part of it, a name, or `@last`.
     pub async fn find(&self, reference: &str) -> Result<JobId, FindError> {
         let unknown = || FindError::NotFound(reference.chars().take(64).collect());

@@ -6,7 +6,7 @@ use lastword_core::Timestamp;
 use lastword_core::budget::{Day, Spent, Standing};
 use lastword_core::spec::DEFAULT_GROUP;
 use lastword_core::view::row::PhaseName;
-use lastword_store::{self as store, Filter, Group, Store};
+use lastword_store::{self as store, Filter, Group, GroupCounts, Store};
 
 use super::Desk;
 use crate::Error;
@@ -34,6 +34,11 @@ impl<J: Store> Desk<J> {
     /// Returns where the budget of a group stands.
     pub(crate) fn standing(&self, name: &str) -> Standing {
         self.groups.standing(name, Day::of(self.now().wall))
+    }
+
+    /// Counts live jobs by group and phase.
+    pub async fn counts_by_group(&self) -> Result<GroupCounts, Error> {
+        Ok(self.journal.counts_by_group().await?)
     }
 
     /// Returns what the jobs of each group spent today.

@@ -7,7 +7,9 @@ use std::sync::Arc;
 
 use lastword_core::conversation::Carried;
 use lastword_core::decide::cancel::Cancel;
-use lastword_core::decide::{Decision, abandon, answer, cancel, interrupt, label, limit, rule, send, submit};
+use lastword_core::decide::{
+    Decision, abandon, answer, cancel, interrupt, label, limit, progress, rule, send, submit,
+};
 use lastword_core::limits::Limit;
 use lastword_core::question::Reply;
 use lastword_core::spec::Spec;
@@ -81,6 +83,11 @@ impl<J: Store> Desk<J> {
         changes: &BTreeMap<String, Option<String>>,
     ) -> Result<Job, Error> {
         self.request(id, None, |job| label::decide(job, by, changes)).await
+    }
+
+    /// Records what a process of a job says of its work.
+    pub async fn progress(&self, id: JobId, text: Option<&str>, result: Option<&str>) -> Result<Job, Error> {
+        self.request(id, None, |job| progress::decide(job, text, result)).await
     }
 
     /// Sends input to a job, and closes its input after that if `eof`. A call that is repeated with its append id before anything else

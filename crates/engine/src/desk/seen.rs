@@ -13,7 +13,12 @@ impl<J: Store> Desk<J> {
         match self.row(id).await? {
             None => Err(Refusal::NotFound(id).into()),
             Some(row) if row.outcome.is_none() => Err(Refusal::NotEnded(id).into()),
-            Some(_) => Ok(self.journal.mark_seen(id, now).await?),
+            Some(_) => {
+                self.journal.mark_seen(id, now).await?;
+                // No event tells of it.
+                self.changes.announce(id);
+                Ok(())
+            }
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::io;
 use std::time::Duration;
 
-use lastword_core::{AttemptNo, JobId, OwnerId};
+use lastword_core::{AttemptNo, JobId, OwnerId, Timestamp};
 use lastword_proc::{self as proc, Error, Recording};
-use lastword_store::attempts::{Alive, Attempts, Begin, BoxFuture, NotRead, Part, Piece, Ran, Stream};
+use lastword_store::attempts::{
+    Alive, Attempts, Begin, BoxFuture, LiveProcess, LiveTree, NotRead, Part, Piece, Ran, Stream,
+};
 use tokio::time::Instant;
 
 use super::local::LocalHost;
@@ -13,6 +15,9 @@ use super::traits::JobFiles;
 
 /// How long a status question waits for a keeper, which answers within a millisecond unless it is stopped.
 const STATUS_MAX: Duration = Duration::from_millis(500);
+
+/// Processes of a tree that are listed.
+const PROCESSES_MAX: usize = 500;
 
 /// Recordings are polled, since nothing announces their growth: first after this pause, then with longer ones. A poll takes
 /// microseconds.
@@ -45,6 +50,20 @@ impl Attempts for LocalHost {
             let asked = host.blocking(move |host| host.keeper(ran.job, ran.attempt)?.status());
             let status = asked.await.ok().and_then(Result::ok)?;
             Some(Alive { count: status.alive, pids: status.pids })
+        })
+    }
+
+    fn tree(&self, ran: Ran) -> BoxFuture<Option<LiveTree>> {
+        let host = self.clone();
+        Box::pin(async move {
+            let looked = host.blocking(move |host| {
+                let located = proc::locate(&host.dir(ran.job, ran.attempt), proc::boot_id()).ok()?;
+                let proc::Located::Alive(alive) = located else { return Some(LiveTree::default()) };
+                let leader = alive.leader.as_ref().map(|(leader, _)| leader);
+                let (members, is_cut) = proc::members(&alive.guard, leader, PROCESSES_MAX);
+                Some(LiveTree { processes: members.into_iter().map(live_process).collect(), is_cut })
+            });
+            looked.await.ok().flatten()
         })
     }
 
@@ -117,6 +136,12 @@ fn read(recording: &mut Recording, part: Part) -> Result<Piece, Error> {
     bytes.truncate(filled);
     // The recording may have grown since its size was read, but the size must not be less than the offset.
     Ok(Piece { bytes, offset: first.offset, skipped: first.skipped, size: size.max(first.offset) })
+}
+
+fn live_process(member: proc::Member) -> LiveProcess {
+    let proc::Member { pid, parent, command, started_ms, left_session, cpu_ms, resident } = member;
+    let started_at = Timestamp(started_ms);
+    LiveProcess { pid, parent, command, started_at, left_session, cpu_ms, resident }
 }
 
 fn not_read(error: Error) -> NotRead {

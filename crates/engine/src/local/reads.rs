@@ -8,7 +8,7 @@ use lastword_core::decide::Refusal;
 use lastword_core::job::Phase;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{AttemptNo, Event, Job, JobId, Seq, Timestamp};
-use lastword_store::attempts::{NotRead, Ran};
+use lastword_store::attempts::{LiveTree, NotRead, Ran};
 use lastword_store::{self as store, Filter, List, Listed, Store};
 use tokio::time::{Instant, sleep_until};
 
@@ -172,6 +172,14 @@ impl<J: Store> Engine<J> {
     pub async fn alive(&self, job: &Job) -> Option<Alive> {
         let attempt = job.open_attempt().filter(|_| matches!(job.phase, Phase::Stopping { .. }))?;
         self.worker.host.alive(Ran::of(job, attempt.no)?).await
+    }
+
+    /// Returns the living processes of a job: none if no attempt of it is open, `None` if they are not known here.
+    pub async fn tree(&self, job: &Job) -> Option<LiveTree> {
+        match job.open_attempt() {
+            Some(attempt) => self.worker.host.tree(Ran::of(job, attempt.no)?).await,
+            None => Some(LiveTree::default()),
+        }
     }
 
     /// Changes the size of a job's terminal; reports whether it was changed. The log does not have it: it belongs to the terminal that

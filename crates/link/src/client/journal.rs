@@ -7,16 +7,16 @@ use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::Hints;
 use lastword_store::{
-    Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Instance, Journal, Key, KeyRecord,
-    Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result, WaitOver,
+    Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, GroupCounts, Groups, Instance, Journal,
+    Key, KeyRecord, Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result, WaitOver,
 };
 
 use super::Link;
 use crate::wire::{
-    AddGroup, Count, Dependents, EndLife, FeedEnd, Find, FindPrunable, Held, LoadLog, Log, MarkSeen,
-    ReadFeed, ReadGroups, ReadInstance, ReadList, ReadLives, ReadReady, ReadRow, ReadRows, Remove,
-    RemoveGroup, RenewLease, SetGroup, Settle, SpentOn, StoreAndTake, StoreAppend, StoreKey, TakeJobs, Taken,
-    WaitsOver,
+    AddGroup, Count, CountByGroup, Dependents, EndLife, FeedEnd, Find, FindPrunable, Held, LoadLog, Log,
+    MarkSeen, ReadFeed, ReadGroups, ReadInstance, ReadList, ReadListed, ReadLives, ReadReady, ReadRow,
+    ReadRows, Remove, RemoveGroup, RenewLease, SetGroup, Settle, SpentOn, StoreAndTake, StoreAppend,
+    StoreKey, TakeJobs, Taken, WaitsOver,
 };
 
 impl Link {
@@ -136,12 +136,20 @@ impl Catalog for Link {
         self.call(ReadList { list }).await
     }
 
+    async fn listed(&self, jobs: Vec<JobId>) -> Result<Vec<Listed>> {
+        self.call(ReadListed { jobs }).await
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.call(Find { reference }).await
     }
 
     async fn counts(&self) -> Result<Counts> {
         self.call(Count {}).await
+    }
+
+    async fn counts_by_group(&self) -> Result<GroupCounts> {
+        self.call(CountByGroup {}).await
     }
 
     async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {

@@ -17,8 +17,8 @@ use crate::gate::Principal;
 use crate::policy::check_request;
 use crate::wire::{
     AddGroup, AskWorker, Dependents, EndLife, Find, FindPrunable, Held, LoadLog, Log, MarkSeen, ReadFeed,
-    ReadList, ReadReady, ReadRow, ReadRows, Remove, RemoveGroup, RenewLease, Request, SetGroup, Settle,
-    SpentOn, StoreAndTake, StoreAppend, StoreKey, TakeJobs, Taken, WaitsOver,
+    ReadList, ReadListed, ReadReady, ReadRow, ReadRows, Remove, RemoveGroup, RenewLease, Request, SetGroup,
+    Settle, SpentOn, StoreAndTake, StoreAppend, StoreKey, TakeJobs, Taken, WaitsOver,
 };
 
 /// Bytes of events in an answer that would be too long with all of them.
@@ -95,8 +95,10 @@ impl<S: Store> Desk<S> {
                 encode(&store.rows(filter, before, limit).await)
             }
             Request::ReadList(ReadList { list }) => encode(&store.list(list).await),
+            Request::ReadListed(ReadListed { jobs }) => encode(&store.listed(jobs).await),
             Request::Find(Find { reference }) => encode(&store.find(reference).await),
             Request::Count(_) => encode(&store.counts().await),
+            Request::CountByGroup(_) => encode(&store.counts_by_group().await),
             Request::MarkSeen(MarkSeen { job, now }) => encode(&store.mark_seen(job, now).await),
             Request::FindPrunable(FindPrunable { prune }) => encode(&store.prunable(prune).await),
             Request::Remove(Remove { job, now }) => encode(&store.remove(job, now).await),

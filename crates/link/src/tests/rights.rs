@@ -167,8 +167,10 @@ async fn a_worker_has_no_other_verb() {
     refused(link.row(job.id).await);
     refused(link.rows(Filter::default(), None, 9).await);
     refused(link.list(List { limit: 9, ..List::default() }).await);
+    refused(link.listed(vec![job.id]).await);
     refused(link.find("@last".parse().unwrap()).await);
     refused(link.counts().await);
+    refused(link.counts_by_group().await);
     refused(link.mark_seen(job.id, NOW).await);
     refused(link.prunable(Prune { before: NOW, unread: true, limit: 9 }).await);
     refused(link.remove(job.id, NOW).await);

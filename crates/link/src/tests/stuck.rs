@@ -8,8 +8,8 @@ use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::Hints;
 use lastword_store::memory::Memory;
 use lastword_store::{
-    Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, Groups, Instance, Journal, Key, KeyRecord,
-    Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result, WaitOver,
+    Catalog, Claim, Claimed, Counts, Cursor, Feed, Filter, Group, GroupCounts, Groups, Instance, Journal,
+    Key, KeyRecord, Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result, WaitOver,
 };
 use tokio::sync::watch;
 
@@ -127,12 +127,20 @@ impl Catalog for Stuck {
         self.store.list(list).await
     }
 
+    async fn listed(&self, jobs: Vec<JobId>) -> Result<Vec<Listed>> {
+        self.store.listed(jobs).await
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.store.find(reference).await
     }
 
     async fn counts(&self) -> Result<Counts> {
         self.store.counts().await
+    }
+
+    async fn counts_by_group(&self) -> Result<GroupCounts> {
+        self.store.counts_by_group().await
     }
 
     async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {

@@ -12,10 +12,10 @@ use super::setup::{NOW, append, claim_of, id, limit_changed, place, renewal, spe
 use crate::ask;
 use crate::policy::check_request;
 use crate::wire::{
-    AddGroup, AskWorker, Count, Dependents, EndLife, FeedEnd, Find, FindPrunable, Held, LoadLog, MarkSeen,
-    ReadFeed, ReadGroups, ReadInstance, ReadList, ReadLives, ReadReady, ReadRow, ReadRows, Remove,
-    RemoveGroup, RenewLease, Request, SetGroup, Settle, SpentOn, StoreAndTake, StoreAppend, StoreKey,
-    TakeJobs, WaitsOver,
+    AddGroup, AskWorker, Count, CountByGroup, Dependents, EndLife, FeedEnd, Find, FindPrunable, Held,
+    LoadLog, MarkSeen, ReadFeed, ReadGroups, ReadInstance, ReadList, ReadListed, ReadLives, ReadReady,
+    ReadRow, ReadRows, Remove, RemoveGroup, RenewLease, Request, SetGroup, Settle, SpentOn, StoreAndTake,
+    StoreAppend, StoreKey, TakeJobs, WaitsOver,
 };
 
 /// What a worker may do with a verb before the journal is asked.
@@ -70,8 +70,10 @@ fn table(owner: &str) -> Vec<(May, Request)> {
         (Never, ReadRow { job }.into()),
         (Never, ReadRows { filter: Filter::default(), before: None, limit: 9 }.into()),
         (Never, ReadList { list: List::default() }.into()),
+        (Never, ReadListed { jobs: vec![job] }.into()),
         (Never, Find { reference: "@last".parse().unwrap() }.into()),
         (Never, Count {}.into()),
+        (Never, CountByGroup {}.into()),
         (Never, MarkSeen { job, now: NOW }.into()),
         (Never, FindPrunable { prune }.into()),
         (Never, Remove { job, now: NOW }.into()),

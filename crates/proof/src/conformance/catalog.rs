@@ -4,7 +4,7 @@ use lastword_core::reference::Reference;
 use lastword_core::spec::Spec;
 use lastword_core::view::row::{PhaseName, Row};
 use lastword_core::{Append, Job, JobId, Seq};
-use lastword_store::{FOUND_MAX, Feed, Filter, Prunable, Prune, Removal, Store};
+use lastword_store::{Counts, FOUND_MAX, Feed, Filter, Prunable, Prune, Removal, Store};
 
 use super::feed::tail;
 use super::stage::{LATER, QUEUE, held, held_of, live_out, register, row, running, submit, write};
@@ -376,6 +376,10 @@ pub async fn jobs_are_counted_by_phase<J: Store>(journal: J) {
     let expected =
         [(PhaseName::Queued, 2), (PhaseName::Running, 1), (PhaseName::Stopping, 1), (PhaseName::Ended, 3)];
     assert_eq!(counts, expected.into());
+    let by_group = journal.counts_by_group().await.expect("they can be counted");
+    let of_queue = [(PhaseName::Queued, 2), (PhaseName::Running, 1)];
+    let expected = [(QUEUE, Counts::from(of_queue)), ("other", [(PhaseName::Stopping, 1)].into())];
+    assert_eq!(by_group, expected.map(|(group, counts)| (group.to_owned(), counts)).into(), "live ones");
     assert_eq!(journal.remove(id(12), NOW).await, Ok(Removal::Gone));
     assert_eq!(journal.counts().await.expect("they can be counted").get(&PhaseName::Ended), Some(&2));
 }

@@ -67,9 +67,17 @@ pub async fn c62_a_list_begins_with_what_a_person_should_look_at<J: Store>(journ
     journal.append(late).await.expect("it is kept");
     let expected = [(NeedsPerson, 5), (Unread, 3), (Unread, 1), (Live, 4), (Live, 6), (Read, 2)];
     assert_eq!(all(&journal).await, expected.map(|(section, n)| (section, id(n))));
-    for listed in list(&journal, List { limit: 100, ..List::default() }).await {
-        assert_eq!(row(&journal, listed.row.job).await, Some(listed.row));
+    let mut whole = list(&journal, List { limit: 100, ..List::default() }).await;
+    for listed in &whole {
+        assert_eq!(row(&journal, listed.row.job).await, Some(listed.row.clone()));
     }
+    // By name each has the row and the section that it has in the list.
+    let mut jobs: Vec<JobId> = whole.iter().map(|listed| listed.row.job).collect();
+    jobs.push(id(77));
+    let mut named = journal.listed(jobs).await.expect("rows are read by name");
+    whole.sort_by_key(|listed| listed.row.job);
+    named.sort_by_key(|listed| listed.row.job);
+    assert_eq!(named, whole, "one that is not there is left out");
 }
 
 /// What is written without a change of state does not move a job.

@@ -9,8 +9,9 @@ use lastword_core::view::row::Row;
 use lastword_core::{Append, Event, Incarnation, JobId, Seq, Timestamp};
 use lastword_store::hints::{Bell, Hints};
 use lastword_store::{
-    Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, Groups, Instance, Journal, Key,
-    KeyRecord, Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result, WaitOver,
+    Catalog, Claim, Claimed, Counts, Cursor, Error, Feed, Filter, Group, GroupCounts, Groups, Instance,
+    Journal, Key, KeyRecord, Keys, List, Listed, Prunable, Prune, Ready, Removal, Renew, Renewed, Result,
+    WaitOver,
 };
 use tokio::sync::oneshot;
 use tokio::time::sleep;
@@ -314,6 +315,10 @@ impl Catalog for Frail {
         self.call(Frail::reading(5, None), move |world| Ok(world.ledger.list(&list)))
     }
 
+    fn listed(&self, jobs: Vec<JobId>) -> impl Future<Output = Result<Vec<Listed>>> + Send {
+        self.call(Frail::reading(5, None), move |world| Ok(world.ledger.listed(&jobs)))
+    }
+
     fn find(&self, reference: Reference) -> impl Future<Output = Result<Vec<Row>>> + Send {
         self.call(Frail::reading(6, None), move |world| Ok(world.ledger.find(&reference)))
     }
@@ -326,6 +331,10 @@ impl Catalog for Frail {
             }
             Ok(removal)
         })
+    }
+
+    fn counts_by_group(&self) -> impl Future<Output = Result<GroupCounts>> + Send {
+        self.call(Frail::reading(15, None), move |world| Ok(world.ledger.counts_by_group()))
     }
 
     fn mark_seen(&self, job: JobId, now: Timestamp) -> impl Future<Output = Result<()>> + Send {

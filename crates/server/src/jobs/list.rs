@@ -2,20 +2,23 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::HeaderMap;
 use axum::response::IntoResponse as _;
 use lastword_api::{self as api, Page, Problem, Time};
-use lastword_core::view::row::{PhaseName, Row, Section};
+use lastword_core::view::row::{PhaseName, Section};
 use lastword_core::{JobId, Timestamp};
 use lastword_proc::clock::wall_ms;
 use lastword_store::{After, Filter, List, Listed, Store};
 use serde::Deserialize;
 use utoipa::IntoParams;
 
-use super::waits;
+use super::waits::rows_of;
 use crate::app::App;
 use crate::extract::Query;
 use crate::failure::{Failure, Reply};
 use crate::principal::{Principal, Unrestricted};
+use crate::rows;
+use crate::stream::wants_stream;
 
 /// The default size of a page, and the largest.
 pub(crate) const LIMIT: u32 = 50;
@@ -65,14 +68,24 @@ pub(crate) struct ListQuery {
 /// Jobs whose processes have just ended are settled first; order and limit apply after that. A cursor continues the list as it was when
 /// its first page was read: a job that changed or was read since then comes again on the next first page. Reading marks nothing as read;
 /// `:seen` does.
+///
+/// With `Accept: text/event-stream` it is a stream, without pages. It begins with every row (`event: row`) and `event: here`; then come rows
+/// that changed, as they are, and `event: gone` for jobs that were removed or no longer pass the filter. A new phase, question or ending is
+/// sent at once, other changes of a job at most four times a second. What changes without an event of the job is looked up again while it
+/// lives: why it waits within two seconds of any change, else, and since when it is silent, every fifteen. A stream cannot be resumed: a new one
+/// begins with every row again, and a row that is not sent before `event: here` is gone. If the daemon stops, the stream closes with `event:
+/// stopping`. On a fleet, a job that was read or removed through another server shows it with its next change, or on the next stream.
 #[utoipa::path(get, operation_id = "list_jobs", path = "/v1/jobs", tag = "jobs", params(ListQuery), responses(
-    (status = 200, description = "A page of jobs.", body = Page<api::Row>),
+    (status = 200, description = "A page of jobs, or a stream of their rows.", content(
+        (Page<api::Row> = "application/json"), (String = "text/event-stream"),
+    )),
     (status = "4XX", description = "The query is invalid.", body = Problem),
 ))]
 pub(crate) async fn list<J: Store>(
     State(app): State<App<J>>,
     Unrestricted(principal): Unrestricted,
     Query(query): Query<ListQuery>,
+    headers: HeaderMap,
 ) -> Reply {
     let limit = page_limit(query.limit)?;
     let now = Timestamp(wall_ms());
@@ -85,8 +98,12 @@ pub(crate) async fn list<J: Store>(
     let parent = find_parent(&app, &principal, query.parent.as_deref()).await?;
     let conversation = find_conversation(&app, &principal, query.conversation.as_deref()).await?;
     let filter = Filter { parent, conversation, ..filter(&query)? };
+    let sections = sections(&query);
+    if wants_stream(&headers) {
+        return Ok(rows::follow(app, filter, sections));
+    }
     // One more row shows whether there is a next page.
-    let list = List { filter, sections: sections(&query), after, limit: limit + 1 };
+    let list = List { filter, sections, after, limit: limit + 1 };
     let (mut rows, read_at) = app.engine().list(list).await?;
     let more = rows.value.len() > limit as usize;
     rows.value.truncate(limit as usize);
@@ -96,18 +113,8 @@ pub(crate) async fn list<J: Store>(
     Ok(Json(Page { items, next_cursor, unsettled: rows.unsettled }).into_response())
 }
 
-/// Returns the rows of a list as people read them.
-pub(crate) async fn rows_of<J: Store>(app: &App<J>, listed: &[Listed]) -> Result<Vec<api::Row>, Failure> {
-    let plain: Vec<&Row> = listed.iter().map(|listed| &listed.row).collect();
-    let mut items = waits::rows(app, &plain).await?;
-    for (item, listed) in items.iter_mut().zip(listed) {
-        item.unread = Some(listed.section == Section::Unread);
-    }
-    Ok(items)
-}
-
 /// Returns the conversation that a list asks for, by any of its jobs; that of a job without turns has no other.
-async fn find_conversation<J: Store>(
+pub(crate) async fn find_conversation<J: Store>(
     app: &App<J>,
     principal: &Principal,
     reference: Option<&str>,

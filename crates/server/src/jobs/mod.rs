@@ -33,13 +33,15 @@ pub(crate) use change::{
     prune, remove, set_limits,
 };
 pub(crate) use label::{__path_set_labels, set_labels};
-pub(crate) use list::{__path_list, cursor, find_parent, label_of, list, page_limit, parse_cursor, rows_of};
+pub(crate) use list::{
+    __path_list, cursor, find_conversation, find_parent, label_of, list, page_limit, parse_cursor,
+};
 pub(crate) use response::view;
 pub(crate) use seen::__path_seen;
 pub(crate) use send::{__path_send, send};
 pub(crate) use show::{__path_show, WAIT_MAX, show};
 pub(crate) use submit::{__path_submit, submit};
-pub(crate) use waits::rows as plain_rows;
+pub(crate) use waits::{rows as plain_rows, rows_of};
 
 /// Dispatches a verb after a reference: `/v1/jobs/{ref}:cancel`. The last colon counts, since a reference may contain one.
 pub(crate) async fn verb<J: Store>(

@@ -1,9 +1,9 @@
 //! Why a job does not start, and since when one is silent: what is known beside the log.
 
 use lastword_api::{self as api, Awaited, Waits, WaitsFor};
-use lastword_core::view::row::Row;
+use lastword_core::view::row::{Row, Section};
 use lastword_engine::WaitReason;
-use lastword_store::Store;
+use lastword_store::{Listed, Store};
 
 use crate::app::App;
 use crate::failure::Failure;
@@ -11,6 +11,16 @@ use crate::failure::Failure;
 /// Returns what the job of a row waits for, by name. `waits` is what is known by itself.
 pub(super) async fn named<J: Store>(app: &App<J>, row: &Row, waits: Waits) -> Result<Waits, Failure> {
     Ok(with_reason(waits, app.engine().desk().wait_reason(row).await?))
+}
+
+/// Returns the rows of a list as people read them.
+pub(crate) async fn rows_of<J: Store>(app: &App<J>, listed: &[Listed]) -> Result<Vec<api::Row>, Failure> {
+    let plain: Vec<&Row> = listed.iter().map(|listed| &listed.row).collect();
+    let mut items = rows(app, &plain).await?;
+    for (item, listed) in items.iter_mut().zip(listed) {
+        item.unread = Some(listed.section == Section::Unread);
+    }
+    Ok(items)
 }
 
 /// Returns rows of a list, with what they wait for and since when they are silent.

@@ -8,7 +8,9 @@ use lastword_core::view::row::{Row, Section};
 use lastword_core::{JobId, Timestamp};
 
 use super::{Entry, Ledger, Memory};
-use crate::{Catalog, Counts, FOUND_MAX, Filter, List, Listed, Prunable, Prune, Removal, Result};
+use crate::{
+    Catalog, Counts, FOUND_MAX, Filter, GroupCounts, List, Listed, Prunable, Prune, Removal, Result,
+};
 
 impl Entry {
     fn section(&self) -> Section {
@@ -49,6 +51,12 @@ impl Ledger {
                 && begins.is_none_or(|begins| (listed.row.changed_at, listed.row.job) < begins)
         };
         listed.into_iter().filter(follows).take(list.limit as usize).collect()
+    }
+
+    /// Returns the rows of jobs with their sections.
+    pub fn listed(&self, jobs: &[JobId]) -> Vec<Listed> {
+        let entries = jobs.iter().filter_map(|job| self.jobs.get(job));
+        entries.map(|entry| Listed { row: entry.row.clone(), section: entry.section() }).collect()
     }
 
     /// Returns the rows that a reference matches.
@@ -119,6 +127,15 @@ impl Ledger {
         Prunable { jobs, kept_unread: kept.len() as u64 }
     }
 
+    /// Counts live jobs by group and phase.
+    pub fn counts_by_group(&self) -> GroupCounts {
+        let mut counts = GroupCounts::new();
+        for row in self.jobs.values().map(|entry| &entry.row).filter(|row| row.outcome.is_none()) {
+            *counts.entry(row.group.clone()).or_default().entry(row.phase).or_default() += 1;
+        }
+        counts
+    }
+
     /// Counts jobs by phase.
     pub fn counts(&self) -> Counts {
         let mut counts = Counts::new();
@@ -142,12 +159,20 @@ impl Catalog for Memory {
         Ok(self.ledger().list(&list))
     }
 
+    async fn listed(&self, jobs: Vec<JobId>) -> Result<Vec<Listed>> {
+        Ok(self.ledger().listed(&jobs))
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         Ok(self.ledger().find(&reference))
     }
 
     async fn counts(&self) -> Result<Counts> {
         Ok(self.ledger().counts())
+    }
+
+    async fn counts_by_group(&self) -> Result<GroupCounts> {
+        Ok(self.ledger().counts_by_group())
     }
 
     async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {

@@ -15,7 +15,9 @@ use super::list;
 use super::month::Month;
 use super::view::{self, COMPARED_PAGE, Columns, select, select_rows};
 use super::witness::Witness;
-use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, List, Listed, Prunable, Prune, Removal, Result};
+use crate::{
+    Catalog, Counts, Error, FOUND_MAX, Filter, GroupCounts, List, Listed, Prunable, Prune, Removal, Result,
+};
 
 macro_rules! select_list {
     ($where:literal) => {
@@ -47,6 +49,7 @@ const NAMED_ALL: &str = select_list!("name = $5");
 
 const LAST: &str = select_rows!("true order by job desc limit 1");
 const ID: &str = select_rows!("job = $1");
+const IDS: &str = select_rows!("job = any ($1)");
 const LIVE: &str = select_rows!("name = $1 and outcome is null order by job desc limit 1");
 const NAMED: &str = select_rows!("name = $1 order by job desc limit 1");
 const SHORT: &str =
@@ -96,6 +99,8 @@ const PRUNABLE: &str = "
 const UNREAD: &str = "select count(*) from jobs where section = $3 and changed_at < $1 and not $2";
 
 const COUNT_LIVE: &str = "select phase, count(*) from jobs where outcome is null group by phase";
+const COUNT_LIVE_BY_GROUP: &str =
+    "select phase, count(*), queue from jobs where outcome is null group by queue, phase";
 const COUNT_ENDED: &str = "select count(*) from jobs where section = any ($1)";
 
 /// Returns rows, newest job first. Summaries are compared here, page by page, until there are enough.
@@ -132,6 +137,11 @@ async fn page(pool: &Pool, filter: &Filter, before: Option<JobId>, limit: u32) -
     let Columns { phases, outcome, since, conversation } = Columns::of(filter);
     let (group, name) = (&filter.group, &filter.name);
     select(pool, sql, &[&before, &phases, &outcome, group, name, &limit, &since, &conversation]).await
+}
+
+async fn listed(pool: &Pool, jobs: &[JobId]) -> Try<Vec<Listed>> {
+    let jobs: Vec<Uuid> = jobs.iter().map(|job| job.as_uuid()).collect();
+    Ok(query(pool, IDS, &[&jobs]).await?.iter().map(view::read_listed).collect::<Result<_>>()?)
 }
 
 async fn find(pool: &Pool, reference: &Reference) -> Try<Vec<Row>> {
@@ -188,9 +198,8 @@ async fn prunable(pool: &Pool, prune: &Prune) -> Try<Prunable> {
 async fn counts(pool: &Pool) -> Try<Counts> {
     let mut counts = Counts::new();
     for row in query(pool, COUNT_LIVE, &[]).await? {
-        let phase: &str = row.get(0);
-        let unknown = || Error::Corrupt(format!("a job is in the phase `{}`", phase.escape_default()));
-        counts.insert(PhaseName::parse(phase).ok_or_else(unknown)?, row.get::<_, i64>(1) as u64);
+        let (phase, count) = counted(&row)?;
+        counts.insert(phase, count);
     }
     let ended = Section::ALL.into_iter().filter(|section| section.is_ended());
     let ended: Vec<i16> = ended.map(Section::number).collect();
@@ -200,6 +209,22 @@ async fn counts(pool: &Pool) -> Try<Counts> {
         counts.insert(PhaseName::Ended, ended as u64);
     }
     Ok(counts)
+}
+
+async fn counts_by_group(pool: &Pool) -> Try<GroupCounts> {
+    let mut counts = GroupCounts::new();
+    for row in query(pool, COUNT_LIVE_BY_GROUP, &[]).await? {
+        let (phase, count) = counted(&row)?;
+        counts.entry(row.get(2)).or_default().insert(phase, count);
+    }
+    Ok(counts)
+}
+
+/// Returns the phase that jobs were counted in, and how many there are.
+fn counted(row: &tokio_postgres::Row) -> Result<(PhaseName, u64)> {
+    let phase: &str = row.get(0);
+    let unknown = || Error::Corrupt(format!("a job is in the phase `{}`", phase.escape_default()));
+    Ok((PhaseName::parse(phase).ok_or_else(unknown)?, row.get::<_, i64>(1) as u64))
 }
 
 impl Catalog for Postgres {
@@ -215,12 +240,20 @@ impl Catalog for Postgres {
         self.patiently(|| list::list(&self.0.readers, &list)).await
     }
 
+    async fn listed(&self, jobs: Vec<JobId>) -> Result<Vec<Listed>> {
+        self.patiently(|| listed(&self.0.readers, &jobs)).await
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.patiently(|| find(&self.0.readers, &reference)).await
     }
 
     async fn counts(&self) -> Result<Counts> {
         self.patiently(|| counts(&self.0.readers)).await
+    }
+
+    async fn counts_by_group(&self) -> Result<GroupCounts> {
+        self.patiently(|| counts_by_group(&self.0.readers)).await
     }
 
     async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {

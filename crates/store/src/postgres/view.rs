@@ -2,7 +2,7 @@
 
 use deadpool_postgres::Pool;
 use lastword_core::spec::ProviderSession;
-use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::view::row::{PhaseName, Row, Section};
 use lastword_core::{Event, Incarnation, JobId, Seq, Timestamp};
 use uuid::Uuid;
 
@@ -12,7 +12,7 @@ use super::failure::{Failure, Try};
 use super::instance;
 use super::month::Month;
 use super::witness::Witness;
-use crate::{Error, Filter, Result};
+use crate::{Error, Filter, Listed, Result};
 
 const LOAD: &str = "
     select seq, at, kind, version, body, (select instance_first from meta) from events
@@ -24,7 +24,7 @@ macro_rules! select_rows {
         concat!(
             "select job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch,
                 outcome, least_reader, provider, reference, submitted_at, updated_at, summary, changed_at,
-                conversation
+                conversation, section
             from jobs where "
             $(, $where)+
         )
@@ -94,6 +94,14 @@ pub(super) fn read(row: &tokio_postgres::Row) -> Result<Row> {
         changed_at: moment(16),
         summary: serde_json::from_str(row.get(15)).map_err(|_| corrupt("its summary"))?,
     })
+}
+
+/// Reads a row of [`select_rows`] with its section.
+pub(super) fn read_listed(row: &tokio_postgres::Row) -> Result<Listed> {
+    let section: i16 = row.get(18);
+    let row = read(row)?;
+    let unknown = || Error::Corrupt(format!("the row of {} does not read: its section", row.job));
+    Ok(Listed { section: Section::parse(section).ok_or_else(unknown)?, row })
 }
 
 /// Runs a query of [`select_rows`].

@@ -9,16 +9,31 @@ use super::Sqlite;
 use super::append::{job_id, key, moment};
 use super::failure::{execute, failed};
 use super::list;
-use super::rows::{bind, columns, job_row, passes, passing};
+use super::rows::{bind, columns, job_row, listed_row, passes, passing};
 use super::waits::is_awaited;
-use crate::{Catalog, Counts, Error, FOUND_MAX, Filter, List, Listed, Prunable, Prune, Removal, Result};
+use crate::{
+    Catalog, Counts, Error, FOUND_MAX, Filter, GroupCounts, List, Listed, Prunable, Prune, Removal, Result,
+};
+
+const ROW: &str = concat!("select ", columns!(), " from jobs where job = ?1");
 
 /// Returns the row of a job.
 fn row(connection: &Connection, job: JobId) -> Result<Option<Row>> {
-    const SELECT: &str = concat!("select ", columns!(), " from jobs where job = ?1");
-    let mut select = connection.prepare_cached(SELECT).map_err(failed)?;
+    let mut select = connection.prepare_cached(ROW).map_err(failed)?;
     let row = select.query_row([key(job)], |row| Ok(job_row(row))).optional().map_err(failed)?;
     row.transpose()
+}
+
+/// Returns the rows of jobs with their sections, of one moment.
+fn listed(connection: &Connection, jobs: &[JobId]) -> Result<Vec<Listed>> {
+    let snapshot = connection.unchecked_transaction().map_err(failed)?;
+    let mut select = snapshot.prepare_cached(ROW).map_err(failed)?;
+    let mut found = Vec::new();
+    for job in jobs {
+        let row = select.query_row([key(*job)], |row| Ok(listed_row(row))).optional().map_err(failed)?;
+        found.extend(row.transpose()?);
+    }
+    Ok(found)
 }
 
 /// Rows that pass a filter, newest first.
@@ -132,9 +147,7 @@ fn counts(connection: &Connection) -> Result<Counts> {
     let found: Vec<(String, u64)> = found.and_then(Iterator::collect).map_err(failed)?;
     let mut counts = Counts::new();
     for (phase, count) in found {
-        let phase = PhaseName::parse(&phase)
-            .ok_or_else(|| Error::Corrupt(format!("a job is in the phase `{}`", phase.escape_default())))?;
-        counts.insert(phase, count);
+        counts.insert(counted_phase(&phase)?, count);
     }
     let all: u64 = connection.query_row(COUNT, [], |row| row.get(0)).map_err(failed)?;
     let ended = all - counts.values().sum::<u64>();
@@ -142,6 +155,25 @@ fn counts(connection: &Connection) -> Result<Counts> {
         counts.insert(PhaseName::Ended, ended);
     }
     Ok(counts)
+}
+
+fn counts_by_group(connection: &Connection) -> Result<GroupCounts> {
+    const LIVE: &str = "select queue, phase, count(*) from jobs indexed by jobs_live where outcome is null group by queue, phase";
+    let mut live = connection.prepare_cached(LIVE).map_err(failed)?;
+    let found = live
+        .query_map([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, u64>(2)?)));
+    let found: Vec<(String, String, u64)> = found.and_then(Iterator::collect).map_err(failed)?;
+    let mut counts = GroupCounts::new();
+    for (group, phase, count) in found {
+        counts.entry(group).or_default().insert(counted_phase(&phase)?, count);
+    }
+    Ok(counts)
+}
+
+/// Returns the phase that jobs were counted in.
+fn counted_phase(phase: &str) -> Result<PhaseName> {
+    let unknown = || Error::Corrupt(format!("a job is in the phase `{}`", phase.escape_default()));
+    PhaseName::parse(phase).ok_or_else(unknown)
 }
 
 /// Removes an ended job. A place in the feed is never used twice, so if the newest event goes, a tombstone keeps its position; the next
@@ -187,12 +219,20 @@ impl Catalog for Sqlite {
         self.0.readers.run(move |connection| list::list(connection, &list)).await
     }
 
+    async fn listed(&self, jobs: Vec<JobId>) -> Result<Vec<Listed>> {
+        self.0.readers.run(move |connection| listed(connection, &jobs)).await
+    }
+
     async fn find(&self, reference: Reference) -> Result<Vec<Row>> {
         self.0.readers.run(move |connection| find(connection, &reference)).await
     }
 
     async fn counts(&self) -> Result<Counts> {
         self.0.readers.run(counts).await
+    }
+
+    async fn counts_by_group(&self) -> Result<GroupCounts> {
+        self.0.readers.run(counts_by_group).await
     }
 
     async fn mark_seen(&self, job: JobId, now: Timestamp) -> Result<()> {

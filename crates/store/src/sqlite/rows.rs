@@ -1,18 +1,18 @@
 //! Rows of jobs: their columns, and the values of a filter.
 
-use lastword_core::view::row::{PhaseName, Row};
+use lastword_core::view::row::{PhaseName, Row, Section};
 use lastword_core::{Seq, Timestamp};
 use rusqlite::CachedStatement;
 
 use super::append::{drives, holder, job_id, key, moment};
 use super::failure::failed;
-use crate::{Error, Filter, Result};
+use crate::{Error, Filter, Listed, Result};
 
 /// The columns of a row, in the order in which `job_row` reads them.
 macro_rules! columns {
     () => {
         "job, version, phase, queue, priority, due, holder_owner, holder_incarnation, holder_epoch, outcome, \
-         least_reader, provider, reference, submitted_at, updated_at, summary, changed_at, conversation"
+         least_reader, provider, reference, submitted_at, updated_at, summary, changed_at, conversation, section"
     };
 }
 pub(super) use columns;
@@ -61,6 +61,14 @@ pub(super) fn passing(select: &mut CachedStatement<'_>, filter: &Filter, limit: 
     let found = found.map(|row| row.map_err(failed)?);
     let found = found.filter(|row| row.as_ref().map_or(true, |row| filter.passes_summary(row)));
     found.take(limit).collect()
+}
+
+/// Reads a row of `columns` with its section.
+pub(super) fn listed_row(row: &rusqlite::Row<'_>) -> Result<Listed> {
+    let section: i16 = row.get(18).map_err(failed)?;
+    let row = job_row(row)?;
+    let unknown = || Error::Corrupt(format!("the row of {} does not read: its section", row.job));
+    Ok(Listed { section: Section::parse(section).ok_or_else(unknown)?, row })
 }
 
 /// Reads a row of `columns`.

@@ -6,8 +6,10 @@
 //!
 //! - [`install`]: schemathesis. `hooks.py`: what its requests may do.
 //! - [`trial`]: the trial itself.
+//! - [`rows`]: `api --rows`, followers of the list while jobs change and the daemon is killed.
 
 mod install;
+mod rows;
 mod trial;
 
 use std::ffi::OsStr;
@@ -26,6 +28,9 @@ const CASES: u64 = 20_000;
 
 /// Runs the trial. With `--bug` the server is wrong on purpose, and that must be noticed.
 pub(crate) fn run(words: &[&str]) -> Result<bool, String> {
+    if words.contains(&"--rows") {
+        return rows::run(words);
+    }
     let args = Args::new(words, &["--cases", "--seed", "--bug"], &[])?;
     let bug = bug(&args, &["undocumented-status", "limit-cut"])?;
     let cases = args.value("--cases", CASES)?.to_string();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hyper::Method;
 use lastword_api::{
     Accepted, Answer, Cancel, CancelMany, Interrupt, Job, LimitsPatch, Message, Page, Processes, Prune,
-    Pruned, ReportProgress, Resize, Resized, Resume, RetryJob, Row, Submit, Time,
+    Pruned, ReportProgress, Resize, Resized, Resume, RetryJob, Row, Submit, Time, UsageSums,
 };
 
 use crate::call::{Call, Query, job_path, rule_path};
@@ -75,6 +75,12 @@ pub fn show(reference: &str) -> Call<Job> {
 /// Returns the living processes of a job.
 pub fn processes(reference: &str) -> Call<Processes> {
     Call::get(job_path(reference, "/processes"))
+}
+
+/// Sums up what jobs spent that have not ended, or ended since a moment, by these kinds.
+pub fn usage(since: Time, by: &[String]) -> Call<UsageSums> {
+    let by = (!by.is_empty()).then(|| by.join(","));
+    Call::get(Query::default().with("since", Some(since)).with("by", by).after("/v1/usage"))
 }
 
 /// Says from inside a job how far its work is. A repeated call says nothing new.

@@ -4,7 +4,7 @@ use hyper::HeaderMap;
 use hyper::body::Bytes;
 use lastword_api::{
     Accepted, Code, ConversationInFull, Daemon, Feed, Fleet, Group, Invitation, Job, JobResult, Page,
-    Problem, Pruned, Resized, Stopping, VERSION_HEADER,
+    Problem, Processes, Pruned, Resized, Stopping, UsageSums, VERSION_HEADER,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -89,9 +89,11 @@ documents!(
     Invitation,
     Job,
     JobResult,
+    Processes,
     Pruned,
     Resized,
     Stopping,
+    UsageSums,
     Value
 );
 

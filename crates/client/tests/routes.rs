@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use lastword_api::{
-    Answer, Cancel, CancelMany, GroupChange, Interrupt, Invite, LimitsPatch, Message, Prune, Resize, Resume,
-    RetryJob, StopDaemon, Submit,
+    Answer, Cancel, CancelMany, GroupChange, Interrupt, Invite, LimitsPatch, Message, Prune, ReportProgress,
+    Resize, Resume, RetryJob, StopDaemon, Submit, Time,
 };
 use lastword_client::output::Part;
 use lastword_client::{Call, conversations, daemon, events, groups, jobs, output, workers};
@@ -56,6 +56,9 @@ fn every_request_of_the_document_has_a_call() {
         route(&jobs::remove_rule("REF", "RULE")),
         route(&jobs::remove("REF", true)),
         route(&jobs::prune(&Prune::default())),
+        route(&jobs::processes("REF")),
+        route(&jobs::progress(&ReportProgress::default())),
+        route(&jobs::usage(Time(1), &["day".to_owned()])),
         route(&events::of_job("REF", &events::Filter::default(), Some("3"), 10)),
         route(&events::of_all(&events::Filter::default(), Some("now"), 10)),
         route(&output::read("REF", &Part::default())),

@@ -4,7 +4,9 @@ use lastword_api::Problem;
 use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, Response, ResponseBuilder};
 use utoipa::{Modify, OpenApi, ToSchema as _};
 
-use crate::{conversations, daemon, events, groups, health, jobs, output, processes, progress, workers};
+use crate::{
+    conversations, daemon, events, groups, health, jobs, output, processes, progress, usage, workers,
+};
 
 #[derive(OpenApi)]
 #[openapi(
@@ -43,6 +45,7 @@ use crate::{conversations, daemon, events, groups, health, jobs, output, process
         progress::report,
         output::read,
         output::result,
+        usage::sums,
         groups::list,
         groups::set,
         groups::remove,

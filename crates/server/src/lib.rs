@@ -35,6 +35,7 @@ mod progress;
 mod router;
 mod rows;
 mod stream;
+mod usage;
 mod workers;
 
 use std::future::Future;

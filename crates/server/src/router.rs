@@ -7,7 +7,9 @@ use lastword_store::Store;
 
 use crate::app::App;
 use crate::extract::refuse_query;
-use crate::{conversations, daemon, events, groups, health, jobs, output, processes, progress, workers};
+use crate::{
+    conversations, daemon, events, groups, health, jobs, output, processes, progress, usage, workers,
+};
 
 /// Returns the routes.
 pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
@@ -35,6 +37,7 @@ pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
         .route("/v1/conversations/{ref}", plain(get(conversations::show::<J>)))
         .route("/v1/conversations/{ref}", delete(conversations::remove::<J>))
         .route("/v1/events", get(events::of_all::<J>))
+        .route("/v1/usage", get(usage::sums::<J>))
         .route("/v1/groups", plain(get(groups::list::<J>)))
         .route("/v1/groups/{name}", plain(put(groups::set::<J>).delete(groups::remove::<J>)))
         .route("/v1/workers", plain(get(workers::list::<J>).post(workers::invite::<J>)))

@@ -58,7 +58,8 @@ const NAMED_MAX: usize = 3;
 /// The maximum page size of the daemon.
 pub(super) const PAGE_MAX: u32 = 500;
 
-fn one_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Result<String, String> {
+/// Checks that a word is one of those that are known.
+pub(super) fn one_of<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Result<String, String> {
     let known: Vec<&str> = known.into_iter().collect();
     if known.contains(&word) {
         return Ok(word.to_owned());

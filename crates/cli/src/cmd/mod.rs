@@ -42,6 +42,7 @@ pub(crate) mod show;
 mod submit;
 pub(crate) mod trust;
 mod unfinished;
+pub(crate) mod usage;
 pub(crate) mod version;
 pub(crate) mod wait;
 mod which;

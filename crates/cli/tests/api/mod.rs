@@ -14,6 +14,7 @@ mod output;
 mod processes;
 mod rows;
 mod streams;
+mod usage;
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -6,7 +6,7 @@
 //! - `folded.rs`: long logs are not folded again for each request.
 //! - `accounts.rs`: jobs whose provider refused to answer.
 //! - `find.rs`: which job a reference means. `conversations.rs`: the jobs of a conversation. `groups.rs`, `group_cache.rs`: slots and pauses. `depend.rs`: jobs that wait for others. `families.rs`: jobs inside others.
-//!   `reschedule.rs`: due times after the clock was set back. `seen.rs`: endings that a person has read. `waits.rs`: why a job does not start.
+//!   `reschedule.rs`: due times after the clock was set back. `seen.rs`: endings that a person has read. `usage.rs`: sums over jobs. `waits.rs`: why a job does not start.
 
 mod accounts;
 mod conversations;
@@ -20,6 +20,7 @@ mod reads;
 mod requests;
 mod reschedule;
 mod seen;
+mod usage;
 mod waits;
 
 use std::sync::Arc;

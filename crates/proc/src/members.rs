@@ -1,11 +1,14 @@
 //! The living processes of a tree, as they are now: for people to look at. What is proven about a tree is in its receipt.
 
-use std::fs;
+use std::path::Path;
+use std::{fs, io};
 
 use rustix::param::page_size;
 
+use crate::claim::Claim;
 use crate::clock::{boot_ms, wall_ms};
-use crate::identity::Identity;
+use crate::folder::Folder;
+use crate::identity::boot_id;
 use crate::proc_files;
 use crate::tree::walk_upto;
 
@@ -34,17 +37,28 @@ pub struct Member {
     pub resident: u64,
 }
 
-/// Returns the living processes below a guard, parents before children, at most `max`; and whether there may be more. `leader` is the first
-/// process.
-pub fn members(guard: &Identity, leader: Option<&Identity>, max: usize) -> (Vec<Member>, bool) {
+/// Returns the living processes of the attempt in a folder, parents before children, at most `max`; and whether there may be more. None if it
+/// has no keeper here, and `None` if that cannot be read. Only looks: to locate an attempt would close a folder that no keeper has claimed yet.
+pub fn members(dir: &Path, max: usize) -> Option<(Vec<Member>, bool)> {
+    let claim = Folder::open(dir).and_then(|folder| Claim::read(&folder));
+    let keeper = match claim {
+        Ok(Some((_, Claim::Keeper(keeper)))) if keeper.guard.boot == boot_id() => keeper,
+        Ok(_) => return Some((Vec::new(), false)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Some((Vec::new(), false)),
+        Err(_) => return None,
+    };
+    let holders = [Some(&keeper.guard), keeper.shim.as_ref()];
+    let Some(holder) = holders.into_iter().flatten().find(|holder| holder.is_alive()) else {
+        return Some((Vec::new(), false));
+    };
     // Our own processes are found, too.
-    let pids = walk_upto(guard.pid, max + OURS.len());
+    let pids = walk_upto(holder.pid, max + OURS.len());
     let may_be_more = pids.len() >= max + OURS.len();
-    // If the guard is gone, its pid may be that of another process by now.
-    if !guard.is_alive() {
-        return (Vec::new(), false);
+    // If the holder is gone, its pid may be that of another process by now.
+    if !holder.is_alive() {
+        return Some((Vec::new(), false));
     }
-    let session = leader.and_then(|leader| Seen::of(leader.pid)).map(|leader| leader.session);
+    let session = keeper.leader.and_then(|leader| Seen::of(leader.identity.pid)).map(|leader| leader.session);
     let seen: Vec<(i32, Seen)> = pids.into_iter().filter_map(|pid| Some((pid, Seen::of(pid)?))).collect();
     let is_member = |pid: i32| seen.iter().any(|(other, _)| *other == pid);
     let member = |(pid, seen): &(i32, Seen)| Member {
@@ -57,7 +71,7 @@ pub fn members(guard: &Identity, leader: Option<&Identity>, max: usize) -> (Vec<
         resident: seen.resident,
     };
     let members: Vec<Member> = seen.iter().take(max).map(member).collect();
-    (members, may_be_more || seen.len() > max)
+    Some((members, may_be_more || seen.len() > max))
 }
 
 /// What `/proc` says of a process that is alive and none of ours.

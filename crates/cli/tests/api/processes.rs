@@ -15,6 +15,26 @@ fn of<'a>(items: &'a [Value], command: &str) -> &'a Value {
     one
 }
 
+/// To look at a job that is being launched must not keep it from being started.
+#[test]
+fn a_look_at_the_processes_of_a_job_that_is_launched_disturbs_nothing() {
+    let home = Home::new();
+    let daemon = home.start();
+    for _ in 0..20 {
+        let id = daemon.run("exit 0");
+        let path = format!("/v1/jobs/{id}/processes");
+        while daemon.client.get(&format!("/v1/jobs/{id}")).expect(200)["phase"] != "ended" {
+            daemon.client.get(&path).expect(200);
+        }
+        let job = daemon.end_of(&id);
+        assert_eq!(
+            (&job["outcome"], &job["attempts"].as_array().unwrap().len()),
+            (&json!("completed"), &1),
+            "{job}"
+        );
+    }
+}
+
 #[test]
 fn the_processes_of_a_job_are_its_tree_as_it_is() {
     let home = Home::new();

@@ -61,9 +61,8 @@ fn c90_a_budget_of_a_group_stops_every_agent_of_it_and_starts_no_other() {
     // What each agent and day cost, live jobs included.
     let used = home.ok(&["usage", "--by", "group,agent"]);
     let line = used.lines().find(|line| line.contains("$6.00")).unwrap_or_else(|| panic!("{used}"));
-    assert!(line.starts_with("night  ") && !line.contains("night  -"), "{used}");
-    let command =
-        used.lines().find(|line| line.starts_with("night  -  ")).unwrap_or_else(|| panic!("{used}"));
+    assert!(line.starts_with("paid ") && line.contains("night"), "{used}");
+    let command = used.lines().find(|line| line.starts_with("- ")).unwrap_or_else(|| panic!("{used}"));
     assert_eq!(command.split_whitespace().skip(2).take(2).collect::<Vec<_>>(), ["1", "1"], "it runs: {used}");
     let output = home.run(&["usage", "--by", "moon"]);
     assert!(output.code == 2 && output.stderr.contains("day, agent, group, conversation"), "{output:?}");

@@ -57,10 +57,7 @@ impl Attempts for LocalHost {
         let host = self.clone();
         Box::pin(async move {
             let looked = host.blocking(move |host| {
-                let located = proc::locate(&host.dir(ran.job, ran.attempt), proc::boot_id()).ok()?;
-                let proc::Located::Alive(alive) = located else { return Some(LiveTree::default()) };
-                let leader = alive.leader.as_ref().map(|(leader, _)| leader);
-                let (members, is_cut) = proc::members(&alive.guard, leader, PROCESSES_MAX);
+                let (members, is_cut) = proc::members(&host.dir(ran.job, ran.attempt), PROCESSES_MAX)?;
                 Some(LiveTree { processes: members.into_iter().map(live_process).collect(), is_cut })
             });
             looked.await.ok().flatten()

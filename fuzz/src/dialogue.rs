@@ -1,6 +1,6 @@
 //! A dialogue with an agent that says anything. A line that begins with `>` is ours; every other one is the agent's.
 
-use lastword_agents::{Dialogue, Goals, Heard, Show, Start};
+use lastword_agents::{Dialogue, Goals, Heard, PART_BYTES_MAX, Place, Show, Start, Transcript};
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
 use lastword_core::question::Reply;
@@ -19,7 +19,7 @@ pub(crate) fn run(dialect: Dialect, bytes: &[u8]) {
         if bytes.len().is_multiple_of(2) { Permission::Ask } else { Permission::Allow };
     start.resume = bytes.len().is_multiple_of(3).then(|| "earlier".to_owned());
     let mut dialogue = Dialogue::new(start.clone(), &Terms { dialect, ..Terms::default() });
-    let (mut last, mut show) = (0, Show::new(dialect));
+    let (mut last, mut show, mut transcript) = (0, Show::new(dialect), Transcript::new(Some(dialect)));
     for (index, line) in bytes.split(|byte| *byte == b'\n').enumerate() {
         match line.strip_prefix(b"> ") {
             Some(ours) => {
@@ -29,11 +29,17 @@ pub(crate) fn run(dialect: Dialect, bytes: &[u8]) {
                 let stored = dialogue.store();
                 assert!(stored.len() <= STATE_BYTES_MAX, "{} bytes are kept", stored.len());
                 dialogue = Dialogue::restored(start.clone(), &stored).expect("what was stored is restored");
+                let place: Place = transcript.place().to_string().parse().expect("a place is read again");
+                transcript = Transcript::at(Some(dialect), &place).expect("a place is of its dialect");
             }
             None => {
                 let line = line.strip_prefix(b"< ").unwrap_or(line);
-                let heard = dialogue.read(&[line, b"\n"].concat());
-                check(&heard, &mut last);
+                let line_fed = [line, b"\n"].concat();
+                check(&dialogue.read(&line_fed), &mut last);
+                let mut rest = &line_fed[..];
+                while let Some(changes) = transcript.step(&mut rest) {
+                    assert!(changes.iter().all(|change| change.text.len() <= PART_BYTES_MAX), "{changes:?}");
+                }
                 show.line(line);
             }
         }

@@ -7,7 +7,7 @@
 //! * `dialogue`: lines and offsets, in any dialect. What an engine holds.
 //! * `protocol`: what every dialect implements; `claude`, `codex`, `acp`, `once`, `plain`: the dialects.
 //! * `rpc`, `request`, `ask`, `permission`, `inputs`, `turn`, `tokens`: what dialects have in common.
-//! * `show`: an agent's output as people read it.
+//! * `transcript`: what an agent says and does as items; `show`: the same as text for people.
 //! * `start`, `definition`, `rules`: how an agent is started, the agents known by name, and which rules each can have.
 //! * `prices`: what the tokens of a model cost.
 //!
@@ -31,6 +31,7 @@ mod rules;
 mod show;
 mod start;
 mod tokens;
+mod transcript;
 mod turn;
 mod value;
 mod written;
@@ -42,3 +43,4 @@ pub use prices::{BadPrices, PriceTable, price_of};
 pub use protocol::{Goals, Outgoing};
 pub use show::{Show, Shown};
 pub use start::{Start, with_variables};
+pub use transcript::{BadPlace, Change, Kind, PART_BYTES_MAX, Place, Status, Transcript};

@@ -163,7 +163,11 @@ impl Once {
                 self.mark = Some(mark);
                 return Vec::new();
             }
-            Update::Session(_) | Update::Spent(..) | Update::Total(..) | Update::ConversationTotal(..) => {}
+            Update::Session(_)
+            | Update::Reasoning(_)
+            | Update::Spent(..)
+            | Update::Total(..)
+            | Update::ConversationTotal(..) => {}
             // Any other update ends the message.
             _ => {
                 let mut signals = self.end_message();

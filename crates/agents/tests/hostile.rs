@@ -5,8 +5,10 @@
 #[expect(dead_code, reason = "each dialect uses its part of it")]
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::{answer, input};
-use lastword_agents::{Dialogue, Goals, Heard, Show, Start};
+use lastword_agents::{Change, Dialogue, Goals, Heard, PART_BYTES_MAX, Place, Show, Start, Transcript};
 use lastword_core::InputNo;
 use lastword_core::job::PendingInput;
 use lastword_core::report::Signal;
@@ -146,6 +148,18 @@ fn feed(dialogue: &mut Dialogue, line: &Line) -> Vec<Heard> {
     }
 }
 
+/// Returns a line of the agent as bytes.
+fn by_agent(line: Line) -> Option<Vec<u8>> {
+    match line {
+        Line::ByAgent(line) => Some([&line[..], b"\n"].concat()),
+        Line::ByUs(..) => None,
+    }
+}
+
+fn items(transcript: &mut Transcript, mut bytes: &[u8]) -> Vec<Change> {
+    std::iter::from_fn(|| transcript.step(&mut bytes)).flatten().collect()
+}
+
 /// Checks that whatever is due under any goals is a single line.
 fn check_due(dialogue: &Dialogue, inputs: &[PendingInput]) -> Result<(), TestCaseError> {
     for (interrupt, stop) in [(false, false), (true, false), (true, true)] {
@@ -195,14 +209,36 @@ proptest! {
         }
     }
 
+    /// A transcript survives any lines, its state and its items stay small, and it continues alike in the middle.
+    #[test]
+    fn any_lines_have_a_transcript_that_can_be_continued(number in any::<u64>(), cut in 0..120_usize) {
+        let lines: Vec<Vec<u8>> = lines(number, 120).into_iter().filter_map(by_agent).collect();
+        let bytes = lines.concat();
+        let cut = lines.iter().take(cut).map(Vec::len).sum::<usize>();
+        for dialect in DIALECTS {
+            let mut whole = Transcript::new(Some(dialect));
+            let before = items(&mut whole, &bytes[..cut]);
+            let place = whole.place().to_string();
+            let place: Place = place.parse().map_err(|_| TestCaseError::fail(place))?;
+            let after = items(&mut whole, &bytes[cut..]);
+            let mut rest = Transcript::at(Some(dialect), &place).map_err(|_| TestCaseError::fail(place.to_string()))?;
+            let again = items(&mut rest, &bytes[usize::try_from(place.offset).unwrap()..]);
+            prop_assert_eq!(&again, &after, "{:?}", dialect);
+            prop_assert_eq!(rest.place(), whole.place());
+            let mut texts = BTreeMap::new();
+            for change in before.iter().chain(&after) {
+                let known = texts.insert(change.n, change.text_bytes);
+                prop_assert_eq!(known.unwrap_or(0), change.from, "{:?}", change);
+                let lengths = [&change.title, &change.id].map(|text| text.as_ref().map_or(0, String::len));
+                prop_assert!(change.text.len() <= PART_BYTES_MAX && lengths <= [800, 128], "{:?}", change);
+            }
+        }
+    }
+
     /// The size of the reads makes no difference.
     #[test]
     fn lines_are_read_alike_in_pieces_of_any_size(number in any::<u64>(), piece in 1..700_usize) {
-        let lines = lines(number, 40).into_iter().filter_map(|line| match line {
-            Line::ByAgent(line) => Some([&line[..], b"\n"].concat()),
-            Line::ByUs(..) => None,
-        });
-        let bytes: Vec<u8> = lines.flatten().collect();
+        let bytes: Vec<u8> = lines(number, 40).into_iter().filter_map(by_agent).flatten().collect();
         for dialect in DIALECTS {
             let (mut whole, mut pieces) = (dialogue(dialect, &start(number)), dialogue(dialect, &start(number)));
             let heard: Vec<Heard> = bytes.chunks(piece).flat_map(|piece| pieces.read(piece)).collect();

@@ -71,7 +71,7 @@ macro_rules! open_enums {
 }
 
 /// Returns the schema of an open enum: a string, with the names known today in the description and as examples.
-fn open_enum(about: &str, names: &[(&str, &str)]) -> RefOr<Schema> {
+pub(crate) fn open_enum(about: &str, names: &[(&str, &str)]) -> RefOr<Schema> {
     let mut text =
         format!("{}\n\nNew names may be added: keep a name you do not know as it is.\n", about.trim());
     for (name, doc) in names {
@@ -80,6 +80,8 @@ fn open_enum(about: &str, names: &[(&str, &str)]) -> RefOr<Schema> {
     let examples = names.iter().map(|(name, _)| serde_json::Value::from(*name));
     ObjectBuilder::new().schema_type(Type::String).description(Some(text)).examples(examples).build().into()
 }
+
+pub(crate) use open_enums;
 
 open_enums! {
     /// What becomes of turns that did not complete when the conversation goes on.

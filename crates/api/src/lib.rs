@@ -6,6 +6,7 @@
 //! - [`Job`], [`Row`]: a job in full, and as a line of a list; [`attempt`]: its attempts and their receipts.
 //! - [`Event`]: a fact of its log. [`enums`]: enums that may grow. [`Time`]: timestamps.
 //! - [`AgentRequest`]: a coding agent instead of a command; [`Session`]: its session; [`Conversation`]: the jobs around it. [`Worktree`]: the git worktree of a job.
+//! - [`Transcript`]: what an agent says and does, as items.
 //! - [`Submit`] and [`requests`]: requests. [`daemon`]: the daemon, its groups and its troubles.
 //! - [`Problem`]: every response that is not a success.
 //!
@@ -36,6 +37,7 @@ mod session;
 mod submit;
 mod sums;
 mod time;
+mod transcript;
 mod usage;
 mod waits;
 mod worktree;
@@ -71,6 +73,7 @@ pub use session::{Question, QuestionKind, QuestionLimit, QuestionOption, Questio
 pub use submit::{GROUP, Submit, UnknownIo};
 pub use sums::{UsageSum, UsageSums};
 pub use time::{NotATime, Time};
+pub use transcript::{Item, ItemKind, ItemStatus, Transcript};
 pub use usage::Usage;
 pub use waits::{After, Awaited, Waits};
 pub use worktree::{Worktree, WorktreeRequest};

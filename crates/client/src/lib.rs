@@ -1,6 +1,6 @@
-//! The client side of the API: typed calls over any connection, repeated when the daemon goes away, and streams of events and of rows.
+//! The client side of the API: typed calls over any connection, repeated when the daemon goes away, and streams of events, rows and transcripts.
 //!
-//! - [`jobs`], [`conversations`], [`events`], [`output`], [`groups`], [`workers`], [`daemon`]: every request of the API, as a [`Call`] that knows the type of its reply.
+//! - [`jobs`], [`conversations`], [`events`], [`output`], [`transcript`], [`groups`], [`workers`], [`daemon`]: every request of the API, as a [`Call`] that knows the type of its reply.
 //! - [`Client`] makes calls. It reconnects, waits for a daemon that is starting, and repeats a call whose daemon went away: it is a read,
 //!   or carries a key, or does no more the second time. A repeated removal may find nothing, and a repeated interrupt may reach the next turn.
 //! - [`Connection`] makes a call once, on one connection, and tells a call that was never sent from one whose reply was lost.
@@ -23,6 +23,7 @@ mod patience;
 mod reply;
 mod rows;
 mod stream;
+pub mod transcript;
 pub mod workers;
 
 pub use call::Call;
@@ -34,3 +35,4 @@ pub use hyper::Method;
 pub use reply::{FromReply, Reply};
 pub use rows::{RowChange, Rows};
 pub use stream::Events;
+pub use transcript::Items;

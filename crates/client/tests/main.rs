@@ -3,3 +3,4 @@
 
 mod daemons;
 mod routes;
+mod transcripts;

@@ -8,7 +8,7 @@ use lastword_api::{
     Resize, Resume, RetryJob, StopDaemon, Submit, Time,
 };
 use lastword_client::output::Part;
-use lastword_client::{Call, conversations, daemon, events, groups, jobs, output, workers};
+use lastword_client::{Call, conversations, daemon, events, groups, jobs, output, transcript, workers};
 use serde_json::Value;
 
 const DOCUMENT: &str = include_str!("../../../docs/reference/openapi.json");
@@ -63,6 +63,7 @@ fn every_request_of_the_document_has_a_call() {
         route(&events::of_all(&events::Filter::default(), Some("now"), 10)),
         route(&output::read("REF", &Part::default())),
         route(&output::result("REF")),
+        route(&transcript::read("REF", Some(1), Some("CURSOR"), 10)),
         route(&conversations::list(&conversations::Filter::default())),
         route(&conversations::show("REF")),
         route(&conversations::remove("REF", true)),

@@ -5,7 +5,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, Response, ResponseBu
 use utoipa::{Modify, OpenApi, ToSchema as _};
 
 use crate::{
-    conversations, daemon, events, groups, health, jobs, output, processes, progress, usage, workers,
+    conversations, daemon, events, groups, health, jobs, output, processes, progress, transcript, usage,
+    workers,
 };
 
 #[derive(OpenApi)]
@@ -44,6 +45,7 @@ use crate::{
         processes::list,
         progress::report,
         output::read,
+        transcript::of_job,
         output::result,
         usage::sums,
         groups::list,
@@ -63,7 +65,7 @@ use crate::{
         (name = "jobs", description = "Submit, show, list, stop, retry and remove jobs."),
         (name = "conversations", description = "Chains of jobs around one session of an agent."),
         (name = "events", description = "Events of one job or of all, in pages or as a stream."),
-        (name = "output", description = "The output and the result of a job."),
+        (name = "output", description = "The output, the transcript and the result of a job."),
         (name = "groups", description = "Groups of jobs, which have slots."),
         (name = "fleet", description = "The workers of a server."),
         (name = "daemon", description = "The daemon."),

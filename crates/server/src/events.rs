@@ -17,7 +17,7 @@ use crate::extract::Query;
 use crate::failure::{Failure, Reply};
 use crate::jobs::{find_conversation, find_parent, label_of, page_limit};
 use crate::principal::{Principal, Unrestricted};
-use crate::stream::{self, wants_stream};
+use crate::stream::{self, last_event_id, wants_stream};
 
 /// Which events of a job to return.
 #[derive(Debug, Default, Deserialize, IntoParams)]
@@ -199,8 +199,4 @@ fn kinds(names: Option<&str>) -> Result<Vec<String>, Failure> {
         false => Err(Failure::invalid(format!("`type` must be one or more of {}", KINDS.join(", ")))),
     };
     names.map_or(Ok(Vec::new()), |names| names.split(',').map(known).collect())
-}
-
-fn last_event_id(headers: &HeaderMap) -> Option<&str> {
-    headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty())
 }

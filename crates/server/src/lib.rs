@@ -35,6 +35,7 @@ mod progress;
 mod router;
 mod rows;
 mod stream;
+mod transcript;
 mod usage;
 mod workers;
 

@@ -57,6 +57,14 @@ pub(crate) struct OutputQuery {
     wait: Option<String>,
 }
 
+impl OutputQuery {
+    /// Returns the query for a part of an attempt.
+    pub(crate) fn part(attempt: AttemptNo, offset: u64, limit: usize) -> OutputQuery {
+        let (attempt, offset, limit) = (Some(attempt.0), Some(offset), Some(limit));
+        OutputQuery { attempt, offset, limit, ..OutputQuery::default() }
+    }
+}
+
 /// Reads the output of a job.
 ///
 /// The body has the bytes. `Lastword-Offset` is their offset, `Lastword-Next` the offset to continue at, `Lastword-Skipped` the number of
@@ -91,12 +99,12 @@ pub(crate) async fn read<J: Store>(
 }
 
 /// A piece of a stream of an attempt.
-struct Piece {
+pub(crate) struct Piece {
     /// `None` if the job has no attempt yet.
     attempt: Option<AttemptNo>,
-    read: engine::Piece,
+    pub(crate) read: engine::Piece,
     /// No output follows.
-    is_end: bool,
+    pub(crate) is_end: bool,
 }
 
 impl Piece {
@@ -121,7 +129,7 @@ impl Piece {
 }
 
 /// Returns the next piece, waiting until there is output, the attempt has no more, the time is over, or the daemon closes.
-async fn wait_for_piece<J: Store>(
+pub(crate) async fn wait_for_piece<J: Store>(
     app: &App<J>,
     id: JobId,
     stream: Stream,

@@ -62,6 +62,11 @@ pub(crate) fn wants_stream(headers: &HeaderMap) -> bool {
     })
 }
 
+/// Returns the place after which a request resumes a stream.
+pub(crate) fn last_event_id(headers: &HeaderMap) -> Option<&str> {
+    headers.get("last-event-id").and_then(|id| id.to_str().ok()).filter(|id| !id.is_empty())
+}
+
 /// Returns the response that carries a stream.
 pub(crate) fn respond(frames: impl Stream<Item = Frame> + Send + 'static) -> Response {
     let opening = stream::once(async { Ok(sse::Event::default().retry(RECONNECT)) });

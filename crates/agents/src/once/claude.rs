@@ -54,6 +54,7 @@ fn assistant(event: &Value) -> Vec<Update> {
     let blocks =
         items(event, &["message", "content"]).iter().filter_map(|block| match text(block, &["type"])? {
             "text" => text(block, &["text"]).map(|content| Update::Message(content.to_owned())),
+            "thinking" => text(block, &["thinking"]).map(|content| Update::Reasoning(content.to_owned())),
             "tool_use" => {
                 let title =
                     ToolUse::from_input(text(block, &["name"]).unwrap_or("a tool"), &block["input"]).line();

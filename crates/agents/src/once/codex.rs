@@ -46,6 +46,7 @@ fn begun(item: &Value) -> Option<Update> {
 fn completed(item: &Value) -> Option<Update> {
     match text(item, &["type"])? {
         "agent_message" => text(item, &["text"]).map(|content| Update::Message(content.to_owned())),
+        "reasoning" => text(item, &["text"]).map(|content| Update::Reasoning(content.to_owned())),
         "error" => text(item, &["message"]).map(|content| Update::Note(content.to_owned())),
         _ => {
             let status = text(item, &["status"]).filter(|status| *status != "completed");

@@ -55,6 +55,7 @@ fn block_update(block: &Value, message: &Value) -> Option<Update> {
                 Some(Update::MessagePart(text(message, &["id"]).map(str::to_owned), content.to_owned()))
             }
         },
+        "thinking" => text(block, &["thinking"]).map(|content| Update::Reasoning(content.to_owned())),
         "toolRequest" => {
             let call = at(block, &["toolCall", "value"])?;
             let title = ToolUse::from_input(text(call, &["name"])?, &call["arguments"]).line();

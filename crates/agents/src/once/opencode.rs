@@ -18,7 +18,9 @@ pub(super) fn read(kind: &str, event: &Value) -> Option<Vec<Update>> {
     let part = &event["part"];
     let more = match kind {
         "step_start" => vec![Update::StepStarted],
-        "reasoning" => Vec::new(),
+        "reasoning" => {
+            text(part, &["text"]).map(|content| Update::Reasoning(content.to_owned())).into_iter().collect()
+        }
         "text" => vec![Update::Message(text(part, &["text"])?.to_owned())],
         "tool_use" => vec![tool_ended(part)],
         "step_finish" => step_ended(part),

@@ -30,6 +30,8 @@ pub(crate) enum Update {
     Session(String),
     /// A whole message.
     Message(String),
+    /// What the agent thinks, whole.
+    Reasoning(String),
     /// Where in the agent's record the conversation ends now.
     Mark(String),
     /// Part of a message, with the message's id if there is one.

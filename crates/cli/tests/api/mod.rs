@@ -14,6 +14,7 @@ mod output;
 mod processes;
 mod rows;
 mod streams;
+mod transcript;
 mod usage;
 
 use std::path::PathBuf;

@@ -3,12 +3,13 @@
 use clap::Command;
 
 /// Every command that is shown, in its group.
-pub(crate) const GROUPS: [(&str, &[&str]); 8] = [
+pub(crate) const GROUPS: [(&str, &[&str]); 9] = [
     ("Start and watch", &["run", "ls", "show", "attach", "logs", "events", "wait", "result", "seen"]),
     ("Answer and steer", &["question", "answer", "approve", "deny", "rule", "send", "interrupt", "limit"]),
     ("Stop and run again", &["cancel", "kill", "retry", "resume", "conversation", "abandon"]),
     ("Worktrees", &["diff", "apply"]),
-    ("Order and clean up", &["label", "group", "rm", "prune"]),
+    ("From inside a job", &["progress"]),
+    ("Order and clean up", &["label", "group", "usage", "rm", "prune"]),
     ("Daemon and settings", &["daemon", "doctor", "config", "trust", "prices"]),
     ("Fleet", &["serve", "worker", "fleet"]),
     ("Help", &["help", "man", "completion", "version"]),

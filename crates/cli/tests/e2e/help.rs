@@ -30,6 +30,8 @@ const VERBS: &[&str] = &[
     "label",
     "prices",
     "seen",
+    "progress",
+    "usage",
     "help",
     "result",
     "abandon",

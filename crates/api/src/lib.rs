@@ -76,7 +76,7 @@ pub use time::{NotATime, Time};
 pub use transcript::{Item, ItemKind, ItemStatus, Transcript};
 pub use usage::Usage;
 pub use waits::{After, Awaited, Waits};
-pub use worktree::{Worktree, WorktreeRequest};
+pub use worktree::{Changes, FileChange, Worktree, WorktreeRequest};
 
 /// The header with the daemon's version, in every response.
 pub const VERSION_HEADER: &str = "lastword-version";

@@ -41,6 +41,47 @@ pub struct Worktree {
     pub keep: bool,
 }
 
+/// What a job changed in its worktree since the commit that it started at: committed or not, tracked or not, but for what git ignores.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct Changes {
+    /// The commit that it started at.
+    pub base: String,
+    /// Its branch.
+    pub branch: String,
+    /// The changed files, at most 2,000. None if nothing was changed, or nothing is left of the worktree.
+    pub files: Vec<FileChange>,
+    /// How many more there are.
+    pub more: u64,
+    /// Lines added in all of them; binary files aside.
+    pub added: u64,
+    /// Lines deleted in all of them.
+    pub deleted: u64,
+    /// Why some files are left out, in git's words: they could not be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
+}
+
+/// A changed file.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FileChange {
+    /// Its path in the worktree; of a deleted file, its former one. What is no UTF-8 is replaced, and such a file has no patch of its own.
+    pub path: String,
+    /// The former path of a renamed file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// How it changed: `added`, `deleted`, `modified`, `renamed` or `retyped`.
+    pub kind: String,
+    /// Lines added; absent for a binary file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub added: Option<u64>,
+    /// Lines deleted; absent for a binary file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deleted: Option<u64>,
+    /// Whether it is a nested repository, of which git knows only the commit.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_repository: bool,
+}
+
 impl WorktreeRequest {
     /// Converts to core's worktree.
     pub(crate) fn to_core(&self) -> spec::Worktree {

@@ -1,6 +1,6 @@
 //! The client side of the API: typed calls over any connection, repeated when the daemon goes away, and streams of events, rows and transcripts.
 //!
-//! - [`jobs`], [`conversations`], [`events`], [`output`], [`transcript`], [`groups`], [`workers`], [`daemon`]: every request of the API, as a [`Call`] that knows the type of its reply.
+//! - [`jobs`], [`changes`], [`conversations`], [`events`], [`output`], [`transcript`], [`groups`], [`workers`], [`daemon`]: every request of the API, as a [`Call`] that knows the type of its reply.
 //! - [`Client`] makes calls. It reconnects, waits for a daemon that is starting, and repeats a call whose daemon went away: it is a read,
 //!   or carries a key, or does no more the second time. A repeated removal may find nothing, and a repeated interrupt may reach the next turn.
 //! - [`Connection`] makes a call once, on one connection, and tells a call that was never sent from one whose reply was lost.
@@ -9,6 +9,7 @@
 //! This crate prints nothing and reads neither environment nor settings: what a person should know is passed to a callback as a [`Notice`].
 
 mod call;
+pub mod changes;
 mod client;
 mod connect;
 mod connection;

@@ -3,8 +3,8 @@
 use hyper::HeaderMap;
 use hyper::body::Bytes;
 use lastword_api::{
-    Accepted, Code, ConversationInFull, Daemon, Feed, Fleet, Group, Invitation, Job, JobResult, Page,
-    Problem, Processes, Pruned, Resized, Stopping, UsageSums, VERSION_HEADER,
+    Accepted, Changes, Code, ConversationInFull, Daemon, Feed, Fleet, Group, Invitation, Job, JobResult,
+    Page, Problem, Processes, Pruned, Resized, Stopping, UsageSums, VERSION_HEADER,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -81,6 +81,7 @@ macro_rules! documents {
 
 documents!(
     Accepted,
+    Changes,
     ConversationInFull,
     Daemon,
     Feed,

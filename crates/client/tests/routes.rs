@@ -8,7 +8,9 @@ use lastword_api::{
     Resize, Resume, RetryJob, StopDaemon, Submit, Time,
 };
 use lastword_client::output::Part;
-use lastword_client::{Call, conversations, daemon, events, groups, jobs, output, transcript, workers};
+use lastword_client::{
+    Call, changes, conversations, daemon, events, groups, jobs, output, transcript, workers,
+};
 use serde_json::Value;
 
 const DOCUMENT: &str = include_str!("../../../docs/reference/openapi.json");
@@ -57,6 +59,8 @@ fn every_request_of_the_document_has_a_call() {
         route(&jobs::remove("REF", true)),
         route(&jobs::prune(&Prune::default())),
         route(&jobs::processes("REF")),
+        route(&changes::list("REF")),
+        route(&changes::patch("REF", Some("a file"), 0, 10)),
         route(&jobs::progress(&ReportProgress::default())),
         route(&jobs::usage(Time(1), &["day".to_owned()])),
         route(&events::of_job("REF", &events::Filter::default(), Some("3"), 10)),

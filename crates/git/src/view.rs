@@ -75,6 +75,17 @@ impl View {
         self.write_diff(&["--unified=3", "--binary", "--find-renames"])
     }
 
+    /// Returns the changes of one of the changed files as a patch.
+    pub fn patch_of(&self, file: &FileChange) -> Result<std::fs::File, Error> {
+        // A name may look like a pattern. A renamed file is one only if both of its names are compared.
+        let paths = file.from.iter().chain([&file.path]).map(|path| {
+            let mut literal = OsString::from(":(top,literal)");
+            literal.push(path);
+            literal
+        });
+        self.write_diff_of(&["--unified=3", "--binary", "--find-renames"], paths)
+    }
+
     /// Returns the changes as a diffstat with lines of at most `width` columns.
     pub fn stat(&self, width: usize) -> Result<std::fs::File, Error> {
         self.write_diff(&[&format!("--stat={width}"), "--find-renames"])
@@ -82,10 +93,19 @@ impl View {
 
     /// Writes a diff between base and snapshot to a file.
     pub(crate) fn write_diff(&self, how: &[&str]) -> Result<std::fs::File, Error> {
+        self.write_diff_of(how, [])
+    }
+
+    /// Writes a diff of these paths to a file; of all, if there are none.
+    fn write_diff_of(
+        &self,
+        how: &[&str],
+        paths: impl IntoIterator<Item = OsString>,
+    ) -> Result<std::fs::File, Error> {
         let path = self.scratch.file("diff");
         let mut call = self.scratch.call(&self.repository, "index");
         call.arg("diff").args(PLAIN).args(how).arg(format!("--output={}", path.display()));
-        call.args([&self.base, &self.tree]).arg("--").stdout()?;
+        call.args([&self.base, &self.tree]).arg("--").args(paths).stdout()?;
         std::fs::File::open(&path).map_err(Error::disk(format!("cannot read {}", path.display())))
     }
 

@@ -16,6 +16,7 @@ use rustix::fs::{FlockOperation, flock};
 use crate::record::{Record, Stage};
 use crate::run::{Repository, worktrees_dir};
 use crate::standing::{self, Standing};
+use crate::view::View;
 use crate::{Error, Git, ignored, scratch};
 
 /// Attempts when concurrent git processes of other programs make ours fail, and the pause between two attempts.
@@ -79,6 +80,17 @@ impl Worktrees {
     /// Reports whether anything is left of a worktree. A record that cannot be read counts.
     pub fn has(&self, id: &str) -> bool {
         !matches!(Record::read(&self.place, id), Ok(None))
+    }
+
+    /// Takes a snapshot of what was changed in a worktree; `None` if nothing is left of it.
+    pub fn view(&self, id: &str) -> Result<Option<View>, Error> {
+        let Some(record) = Record::read(&self.place, id)? else { return Ok(None) };
+        match record.stage {
+            Stage::Made => {
+                View::open(&self.git, &record.git_dir, &self.path(id), &record.base, &record.branch)
+            }
+            Stage::Making | Stage::Removing { .. } => Ok(None),
+        }
     }
 
     /// Creates a worktree unless it exists. First removes what an interrupted attempt left.

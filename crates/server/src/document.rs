@@ -5,8 +5,8 @@ use utoipa::openapi::{ContentBuilder, Ref, RefOr, Required, Response, ResponseBu
 use utoipa::{Modify, OpenApi, ToSchema as _};
 
 use crate::{
-    conversations, daemon, events, groups, health, jobs, output, processes, progress, transcript, usage,
-    workers,
+    changes, conversations, daemon, events, groups, health, jobs, output, processes, progress, transcript,
+    usage, workers,
 };
 
 #[derive(OpenApi)]
@@ -43,6 +43,8 @@ use crate::{
         events::of_job,
         events::of_all,
         processes::list,
+        changes::list,
+        changes::patch,
         progress::report,
         output::read,
         transcript::of_job,

@@ -15,6 +15,7 @@
 mod agents;
 mod app;
 mod body;
+mod changes;
 mod connection;
 mod conversations;
 mod daemon;

@@ -8,8 +8,8 @@ use lastword_store::Store;
 use crate::app::App;
 use crate::extract::refuse_query;
 use crate::{
-    conversations, daemon, events, groups, health, jobs, output, processes, progress, transcript, usage,
-    workers,
+    changes, conversations, daemon, events, groups, health, jobs, output, processes, progress, transcript,
+    usage, workers,
 };
 
 /// Returns the routes.
@@ -31,6 +31,8 @@ pub(crate) fn router<J: Store>(app: &App<J>) -> Router {
         .route("/v1/jobs/{ref}/rules/{rule}", plain(delete(jobs::remove_rule::<J>)))
         .route("/v1/jobs/{ref}/events", get(events::of_job::<J>))
         .route("/v1/jobs/{ref}/output", get(output::read::<J>))
+        .route("/v1/jobs/{ref}/changes", plain(get(changes::list::<J>)))
+        .route("/v1/jobs/{ref}/diff", get(changes::patch::<J>))
         .route("/v1/jobs/{ref}/processes", plain(get(processes::list::<J>)))
         .route("/v1/jobs/{ref}/transcript", get(transcript::of_job::<J>))
         .route("/v1/jobs/{ref}/result", plain(get(output::result::<J>)))

@@ -1,5 +1,9 @@
 //! `diff` and `apply`: shows and applies what a job changed in its worktree.
 
+use lastword_client::output::Piece;
+use lastword_client::{Call, Client, Unix, changes};
+use serde_json::Value;
+
 use crate::home::run_command;
 use crate::plain::plain;
 use crate::worktree::{Repository, path_of};
@@ -38,6 +42,52 @@ fn a_diff_shows_committed_uncommitted_and_untracked_changes() {
     let objects = repository.git(&["count-objects", "-v"]);
     home.ok(&["diff", "much"]);
     assert_eq!(repository.git(&["count-objects", "-v"]), objects, "not even the repository");
+}
+
+/// Programs get from the daemon what `diff` shows.
+#[test]
+fn the_daemon_tells_what_diff_shows_file_by_file() {
+    let repository = Repository::new();
+    repository.work("much", &format!("{MUCH}; echo '*' > '*.rs'; echo 1 > x.rs"));
+    let home = &repository.home;
+    let shown = home.json(&["diff", "much"]);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let client = Client::new(Unix(home.state().join("lastword.sock")), |_| {});
+    let told = runtime.block_on(client.call(&changes::list("much"))).unwrap();
+    let told = serde_json::to_value(&told).unwrap();
+    for name in ["base", "branch", "added", "deleted"] {
+        assert_eq!(told[name], shown[name], "{name}");
+    }
+    let (files, listed) = (told["files"].as_array().unwrap(), shown["files"].as_array().unwrap());
+    assert_eq!(files.len(), listed.len());
+    for (file, listed) in files.iter().zip(listed) {
+        for name in ["path", "from", "kind", "added", "deleted"] {
+            assert_eq!(file.get(name).unwrap_or(&Value::Null), &listed[name], "{file} {listed}");
+        }
+    }
+    // The whole patch in parts of any size, and each file's own, which together are the whole.
+    let patch = |path: Option<&str>, limit: u64| {
+        let (mut patch, mut offset) = (Vec::new(), 0);
+        loop {
+            let piece = runtime.block_on(client.call(&changes::patch("much", path, offset, limit))).unwrap();
+            patch.extend_from_slice(&piece.bytes);
+            offset = piece.next;
+            if offset >= piece.size {
+                return String::from_utf8(patch).unwrap();
+            }
+        }
+    };
+    let whole = patch(None, 262_144);
+    assert_eq!(whole, format!("{}\n", home.ok(&["diff", "much"])));
+    assert_eq!(patch(None, 100), whole);
+    let each = files.iter().map(|file| patch(file["path"].as_str(), 4_096)).collect::<String>();
+    assert_eq!(each, whole, "a renamed file is one, and a name is no pattern");
+    let problem = |call: &Call<Piece>| runtime.block_on(client.call(call)).unwrap_err().to_string();
+    let missing = problem(&changes::patch("much", Some("sub/c"), 0, 10));
+    assert!(missing.contains("no change of `sub/c`"), "{missing}");
+    home.ok(&["run", "--name", "plain", "true"]);
+    let without = problem(&changes::patch("plain", None, 0, 10));
+    assert!(without.contains("was not run with a worktree"), "{without}");
 }
 
 #[test]

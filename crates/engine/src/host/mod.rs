@@ -33,4 +33,7 @@ mod worktrees;
 pub use crate::mailbox::Reports;
 pub use local::{LocalHost, now};
 pub use server::ServerHost;
-pub use traits::{BoxFuture, Clock, Host, JobFiles, JobWorktrees, Keepers, LastWritten, Order};
+pub use traits::{
+    BoxFuture, Changes, Clock, Host, JobFiles, JobWorktrees, Keepers, LastWritten, Order, PatchPart,
+    PatchPiece,
+};

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use lastword_core::effects::Effect;
 use lastword_core::ids::Incarnation;
 use lastword_core::{AttemptNo, BootTime, Epoch, Job, JobId, Now, OwnerId, Timestamp};
+use lastword_git::FileChange;
 use lastword_store::Attempts;
 
 pub use lastword_store::attempts::BoxFuture;
@@ -133,6 +134,16 @@ pub trait JobWorktrees: Send + Sync + 'static {
         Box::pin(std::future::ready(Ok(None)))
     }
 
+    /// Returns the files that were changed in the worktree of a job; none if nothing is left of it.
+    fn changes(&self, _: JobId) -> BoxFuture<Result<Changes, String>> {
+        Box::pin(std::future::ready(Ok(Changes::default())))
+    }
+
+    /// Returns a part of the patch of a job's worktree, or of that of one file in it; `None` if that file was not changed.
+    fn patch(&self, _: JobId, _: PatchPart) -> BoxFuture<Result<Option<PatchPiece>, String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
     /// Returns the jobs of which any part of a worktree is left.
     fn worktrees(&self) -> BoxFuture<Result<Vec<JobId>, String>> {
         Box::pin(std::future::ready(Ok(Vec::new())))
@@ -142,6 +153,35 @@ pub trait JobWorktrees: Send + Sync + 'static {
     fn remove_worktree(&self, _: JobId) -> BoxFuture<Result<(), String>> {
         Box::pin(std::future::ready(Ok(())))
     }
+}
+
+/// What was changed in a worktree.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Changes {
+    /// The changed files.
+    pub files: Vec<FileChange>,
+    /// Why some files are left out, in git's words.
+    pub left_out: Option<String>,
+}
+
+/// Which part of a patch to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PatchPart {
+    /// Of this file; of all, if there is none.
+    pub path: Option<PathBuf>,
+    /// The offset of the first byte.
+    pub offset: u64,
+    /// At most so many bytes.
+    pub limit: usize,
+}
+
+/// A part of a patch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PatchPiece {
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// The size of the whole patch.
+    pub size: u64,
 }
 
 /// All that a worker needs.

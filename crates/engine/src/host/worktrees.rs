@@ -1,5 +1,8 @@
 //! Worktrees of jobs: created before the first launch, released when the job has ended.
 
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -12,7 +15,7 @@ use tokio::time::{Instant, sleep};
 
 use super::gits;
 use super::local::LocalHost;
-use super::traits::{BoxFuture, JobWorktrees, Order};
+use super::traits::{BoxFuture, Changes, JobWorktrees, Order, PatchPart, PatchPiece};
 use crate::Unsaved;
 
 /// How long to wait for a git of an earlier daemon. Longer than our own calls may take, since nothing ends that one.
@@ -43,6 +46,41 @@ impl JobWorktrees for LocalHost {
             }
             let standing = host.with_git(move |worktrees| worktrees.standing(&job.to_string()));
             standing.await.map(unsaved).map_err(|error| error.to_string())
+        })
+    }
+
+    fn changes(&self, job: JobId) -> BoxFuture<Result<Changes, String>> {
+        let host = self.clone();
+        Box::pin(async move {
+            if !host.has_worktree(job) {
+                return Ok(Changes::default());
+            }
+            let changes = host.with_git(move |worktrees| {
+                let Some(view) = worktrees.view(&job.to_string())? else { return Ok(Changes::default()) };
+                Ok(Changes { files: view.files()?, left_out: view.skipped().map(str::to_owned) })
+            });
+            changes.await.map_err(|error| error.to_string())
+        })
+    }
+
+    fn patch(&self, job: JobId, part: PatchPart) -> BoxFuture<Result<Option<PatchPiece>, String>> {
+        let host = self.clone();
+        Box::pin(async move {
+            if !host.has_worktree(job) {
+                return Ok(part.path.is_none().then(PatchPiece::default));
+            }
+            let piece = host.with_git(move |worktrees| {
+                let Some(view) = worktrees.view(&job.to_string())? else { return Ok(None) };
+                let patch = match &part.path {
+                    None => view.patch()?,
+                    Some(path) => match view.files()?.iter().find(|file| file.path == *path) {
+                        Some(file) => view.patch_of(file)?,
+                        None => return Ok(None),
+                    },
+                };
+                read(&patch, &part).map(Some).map_err(|error| gits::failed(error.to_string()))
+            });
+            piece.await.map_err(|error| error.to_string())
         })
     }
 
@@ -138,6 +176,15 @@ impl LocalHost {
     fn has_worktree(&self, job: JobId) -> bool {
         self.0.gits.as_ref().is_some_and(|gits| gits.worktrees.has(&job.to_string()))
     }
+}
+
+fn read(patch: &File, part: &PatchPart) -> io::Result<PatchPiece> {
+    let size = patch.metadata()?.len();
+    // Allocate no more than there is to read.
+    let room = usize::try_from(size.saturating_sub(part.offset)).unwrap_or(part.limit).min(part.limit);
+    let mut bytes = vec![0; room];
+    patch.read_exact_at(&mut bytes, part.offset)?;
+    Ok(PatchPiece { bytes, size })
 }
 
 fn unsaved(standing: Standing) -> Option<Unsaved> {

@@ -1,6 +1,7 @@
 //! A laptop: desk, worker and host in one process. The verbs here need more than a desk: files of the host, or deaths the worker has seen.
 
 mod cancel;
+mod changes;
 mod feed;
 mod reads;
 mod remove;

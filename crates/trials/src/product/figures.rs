@@ -84,6 +84,11 @@ pub(crate) fn resident_kb(pid: i32) -> Option<u64> {
     field(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmRSS:")
 }
 
+/// Returns the time that a process has run, threads that are gone included.
+pub(crate) fn run_ns(pid: i32) -> Option<u64> {
+    Stat::of(pid).map(|stat| stat.cpu_ticks * TICK_NS)
+}
+
 /// Returns the most that a process ever had resident, in kB: the kernel keeps it, so that no look can miss it.
 pub(crate) fn most_resident_kb(pid: i32) -> Option<u64> {
     field(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, "VmHWM:")

@@ -4,11 +4,12 @@ use std::time::{Duration, Instant};
 
 use lastword_client::jobs;
 
+use super::followers;
 use super::installation::{Installation, Times, quiet};
 use super::sleepers::{self, newest};
 use crate::clock;
 use crate::product::Product;
-use crate::product::figures::{self, Stat, TICK_NS};
+use crate::product::figures;
 use crate::statistics::goal;
 
 /// Part of a core that an idle daemon may use.
@@ -33,6 +34,8 @@ pub(super) fn run(jobs: usize, short: bool) -> Result<bool, String> {
     );
     memory(product, daemon, jobs, empty_kb)?;
     let mut reached = idle(product, daemon, if short { 5 } else { 30 })?;
+    // Longer than the time after which each follower looks at all live jobs again.
+    reached &= followers::run(product, daemon, if short { 5 } else { 35 })?;
     reached &= lists(product, if short { 40 } else { 200 })?;
     cancel_all(product, daemon, jobs, &["cancel", "--all", "--force"])?;
     sleepers::start(product, jobs)?;
@@ -67,7 +70,8 @@ fn idle(product: &Product, daemon: i32, seconds: u64) -> Result<bool, String> {
     // What was still going on when the last job began is not idleness.
     clock::rest(Duration::from_secs(3));
     let used = |pids: &[i32]| {
-        let ran = pids.iter().map(|pid| run_ns(*pid).ok_or_else(|| format!("process {pid} is gone")));
+        let ran =
+            pids.iter().map(|pid| figures::run_ns(*pid).ok_or_else(|| format!("process {pid} is gone")));
         ran.sum::<Result<u64, String>>().map(|ns| ns as f64 / 1e9)
     };
     let (begin, before) = (Instant::now(), (used(&[daemon])?, used(&keepers)?));
@@ -84,11 +88,6 @@ fn idle(product: &Product, daemon: i32, seconds: u64) -> Result<bool, String> {
         by_keepers * 100.0
     );
     Ok(fine)
-}
-
-/// Returns the time that a process has run, threads that are gone included.
-fn run_ns(pid: i32) -> Option<u64> {
-    Stat::of(pid).map(|stat| stat.cpu_ticks * TICK_NS)
 }
 
 fn lists(product: &Product, calls: usize) -> Result<bool, String> {

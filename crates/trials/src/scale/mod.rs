@@ -1,11 +1,13 @@
 //! `scale laptop`: how much of the product a laptop bears: many jobs at once, and a long history.
 //!
 //! - [`live`]: jobs that sleep, all at once: memory, idle CPU, lists, and the time until all are proven dead.
+//! - [`followers`]: what a follower of the list costs the daemon.
 //! - [`history`]: the same calls beside an empty history and a long one.
 //! - [`log`]: the same request on one job, many times: the first ones and the last ones.
 //! - [`installation`]: the product in a folder of its own, and how long its calls take.
 //! - [`sleepers`]: many jobs, asked for and found again.
 
+mod followers;
 mod history;
 mod installation;
 mod live;
@@ -16,8 +18,8 @@ use crate::args::Args;
 
 const USAGE: &str = "scale laptop [--jobs N] [--history N] [--events N] [--short]
 
-A thousand sleeping jobs at once: memory of the daemon and of the keepers by job, the daemon's CPU while nothing happens, `ls`
-through the command line and the API, `cancel --all` until every process is gone. Then `ls`, `show` and the start of the daemon
+A thousand sleeping jobs at once: memory of the daemon and of the keepers by job, the daemon's CPU while nothing happens, without
+and with programs that follow the list, `ls` through the command line and the API, `cancel --all` until every process is gone. Then `ls`, `show` and the start of the daemon
 beside a history of a hundred thousand ended jobs and beside one of a few. Then ten thousand limit changes of one job: the last
 requests beside the first ones.
 

@@ -78,6 +78,11 @@ const TRIALS: Lane = &[
     verb("api", "api --cases 2000"),
     verb("api, other status", "api --cases 500 --bug undocumented-status"),
     verb("api, limit cut", "api --cases 500 --bug limit-cut"),
+    // Followers of the list, cut off while jobs change and the daemon is killed; a change that is forgotten and a removal that is not told must
+    // be noticed.
+    verb("rows", "api --rows --jobs 200 --writers 10 --followers 10 --kills 3 --rounds 3"),
+    verb("rows, forgotten", "api --rows --jobs 50 --writers 10 --followers 5 --kills 0 --rounds 1 --bug row-forgotten"),
+    verb("rows, gone untold", "api --rows --jobs 50 --writers 10 --followers 5 --kills 0 --rounds 1 --bug gone-untold"),
     // Attacks on a user's jobs and daemon; at the end protections are removed, which must be noticed.
     verb("attack", "attack --short"),
     verb("attack, fleet", "attack --fleet --short"),

@@ -26,6 +26,7 @@ const STEPS: Lane = &[
     verb("agents, compared", "agents --compare"),
     verb("orphans", "orphans"),
     verb("api", "api"),
+    verb("rows", "api --rows"),
     verb("attack", "attack"),
     verb("attack, fleet", "attack --fleet"),
     verb("record", "record"),

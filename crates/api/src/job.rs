@@ -260,10 +260,7 @@ impl Job {
             group: spec.group.clone(),
             priority: spec.priority,
             labels: job.labels.clone(),
-            progress: job
-                .progress
-                .as_ref()
-                .map(|said| Progress { text: said.text.clone(), at: said.at.into() }),
+            progress: job.progress().map(|said| Progress { text: said.text.clone(), at: said.at.into() }),
             on: spec.on.iter().map(str::to_owned).collect(),
             limits: Limits::in_force(&job.limits),
             agent_limits: AgentLimits::of(&job.limits),

@@ -52,14 +52,8 @@ pub struct Job {
     pub limits: Limits,
     /// The current labels.
     pub labels: BTreeMap<String, String>,
-    /// What the newest attempt said of its work.
-    pub progress: Option<Progress>,
-    /// The result that the newest attempt reported.
-    pub result: Option<Arc<str>>,
-    /// Reports of progress and results, over all attempts.
-    pub reports_made: u32,
-    /// Those of them that had a result.
-    pub results_made: u32,
+    /// What it said of its own work, if it ever did.
+    pub said: Option<Box<Said>>,
     /// Why it is to stop. The first reason counts.
     pub stop: Option<Stop>,
     /// Why its tree is frozen.
@@ -189,7 +183,20 @@ pub struct Stop {
     pub after_work: bool,
 }
 
-/// What a job said of its work.
+/// What a job said of its own work.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Said {
+    /// How far the newest attempt said it is.
+    pub progress: Option<Progress>,
+    /// The result that the newest attempt reported.
+    pub result: Option<Arc<str>>,
+    /// Reports of progress and results, over all attempts.
+    pub reports: u32,
+    /// Those of them that had a result.
+    pub results: u32,
+}
+
+/// How far a job said it is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Progress {
     /// How far it is, in one line. Written by a process of the job: do not trust it.
@@ -324,10 +331,7 @@ impl Job {
             epoch: Epoch(0),
             limits: Limits::default(),
             labels: BTreeMap::new(),
-            progress: None,
-            result: None,
-            reports_made: 0,
-            results_made: 0,
+            said: None,
             stop: None,
             pause: None,
             neared: Vec::new(),
@@ -405,6 +409,16 @@ impl Job {
     pub fn has_answer(&self) -> bool {
         let newest = self.attempts.last().map(|attempt| attempt.no);
         self.session.as_ref().is_some_and(|session| session.answered && Some(session.attempt) == newest)
+    }
+
+    /// Returns how far its newest attempt said it is.
+    pub fn progress(&self) -> Option<&Progress> {
+        self.said.as_ref()?.progress.as_ref()
+    }
+
+    /// Returns the result that its newest attempt reported.
+    pub fn result(&self) -> Option<&str> {
+        self.said.as_ref()?.result.as_deref()
     }
 
     /// Returns the active turn.

@@ -48,7 +48,7 @@ pub struct Session {
     /// Its provider refused to answer in the active or last turn: why, and until when if it said so.
     pub refused: Option<(Refused, Option<Timestamp>)>,
     /// What the agent did last, in the active turn: the title of the item, as far as a list has room for it.
-    pub did: Option<String>,
+    pub did: Option<Box<str>>,
     /// The last turn and how it ended.
     pub last_turn: Option<(TurnNo, TurnEnding)>,
     /// The error of the last turn.
@@ -230,7 +230,7 @@ impl Session {
 
     /// Notes what the agent did, if it works on a turn.
     pub(crate) fn note_item(&mut self, title: &str) {
-        self.did = self.active.map(|_| title.chars().take(DID_CHARS_MAX).collect());
+        self.did = self.active.map(|_| title.chars().take(DID_CHARS_MAX).collect::<String>().into());
     }
 
     pub(crate) fn ask(&mut self, asked: &QuestionAsked, asked_at: Timestamp) {

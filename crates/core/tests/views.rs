@@ -333,8 +333,7 @@ fn a_job_says_how_far_it_is_and_a_new_attempt_begins_with_nothing_said() {
         test.anyone(facts);
         test
     };
-    let said =
-        |test: &TestJob| (Row::of(&test.job).summary.progress, test.job.result.as_deref().map(str::to_owned));
+    let said = |test: &TestJob| (Row::of(&test.job).summary.progress, test.job.result().map(str::to_owned));
     let of = |text: &str| Some(text.to_owned());
     let test = says(TestJob::running(retried(2)), Some("1 of 3"), None).later(5);
     assert_eq!(said(&test), (of("1 of 3"), None));

@@ -285,5 +285,5 @@ pub(crate) async fn result<J: Store>(
 
 /// Returns the result that a job reported.
 fn reported(job: &Job) -> Option<String> {
-    job.result.as_deref().map(str::to_owned)
+    job.result().map(str::to_owned)
 }

@@ -26,8 +26,9 @@ pub fn decide(job: &Job, text: Option<&str>, result: Option<&str>) -> Decision {
     let Some(attempt) = attempt else {
         return Err(Refusal::Nothing(job.id, "has no process that could say so"));
     };
-    let is_new_text = text.is_some_and(|text| job.progress.as_ref().is_none_or(|said| said.text != text));
-    let is_new_result = result.is_some() && job.result.as_deref() != result;
+    let is_new_text = text.is_some_and(|text| job.progress().is_none_or(|said| said.text != text));
+    let is_new_result = result.is_some() && job.result() != result;
+    let made = job.said.as_ref().map_or((0, 0), |said| (said.reports, said.results));
     let is_line = |text: &str| !text.trim().is_empty() && !text.contains(char::is_control);
     match (text, result) {
         (None, None) => Err(Refusal::Invalid("neither a text nor a result is given")),
@@ -39,10 +40,10 @@ pub fn decide(job: &Job, text: Option<&str>, result: Option<&str>) -> Decision {
             Err(Refusal::Invalid("a result is at most 64 KiB: write more to a file, and name that"))
         }
         _ if !is_new_text && !is_new_result => Ok(Vec::new()),
-        _ if is_new_result && job.results_made >= RESULTS_MAX => {
+        _ if is_new_result && made.1 >= RESULTS_MAX => {
             Err(Refusal::Nothing(job.id, "reported 20 results already, and the last of them stays"))
         }
-        _ if job.reports_made >= REPORTS_MAX => {
+        _ if made.0 >= REPORTS_MAX => {
             Err(Refusal::Nothing(job.id, "reported its progress 10,000 times already"))
         }
         _ => {

@@ -62,7 +62,9 @@ impl Job {
             end: None,
         });
         // What the attempt before it said is not about this one.
-        (self.progress, self.result) = (None, None);
+        if let Some(said) = &mut self.said {
+            (said.progress, said.result) = (None, None);
+        }
         self.note_prompt(intent.attempt);
         self.phase = Phase::Launching;
         Ok(())

@@ -78,13 +78,14 @@ impl Job {
 
     pub(super) fn progress_reported(&mut self, at: Timestamp, reported: &ProgressReported) -> Followed {
         self.expect_open(reported.attempt)?;
-        self.reports_made = self.reports_made.saturating_add(1);
+        let said = self.said.get_or_insert_default();
+        said.reports = said.reports.saturating_add(1);
         if let Some(text) = &reported.text {
-            self.progress = Some(Progress { text: text.clone(), at });
+            said.progress = Some(Progress { text: text.clone(), at });
         }
         if let Some(result) = &reported.result {
-            self.results_made = self.results_made.saturating_add(1);
-            self.result = Some(result.as_str().into());
+            said.results = said.results.saturating_add(1);
+            said.result = Some(result.as_str().into());
         }
         Ok(())
     }
